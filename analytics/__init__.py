@@ -1,0 +1,1 @@
+"""Spark analytics: the data source, one job a question, the report."""

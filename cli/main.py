@@ -1,0 +1,36 @@
+"""The `gossamer` command: one file a subcommand, errors as one line, exit code 2 for bad input."""
+
+import sys
+
+import typer
+
+from gossamer.cli import lab
+from gossamer.messages.errors import GossamerError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Content-based publish/subscribe that never stalls.")
+app.add_typer(lab.app, name="lab")
+
+
+@app.callback()
+def root() -> None:
+    """Keep subcommands even while there is only one."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; bad input is one clear line on stderr and exit code 2."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(arguments, prog_name="gossamer", standalone_mode=False)
+    except GossamerError as error:
+        sys.exit(complain(str(error)))
+    except Exception as error:
+        # Typer's own usage errors carry an exit code and a message; anything else is a bug and shows its story.
+        if not hasattr(error, "format_message"):
+            raise
+        sys.exit(complain(error.format_message() or "see 'gossamer --help'"))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def complain(message: str) -> int:
+    print(f"gossamer: {' '.join(message.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,1 @@
+"""The simulator, faults, checkers, baselines, and the papers' experiments."""

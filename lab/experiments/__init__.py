@@ -1,0 +1,1 @@
+"""One file an experiment of the papers."""

@@ -1,0 +1,1 @@
+"""Stable storage: schema, writer, recovery, retention, archive."""

@@ -1,0 +1,1 @@
+"""The selector language, the Python DSL, covering and the subscription index."""

@@ -1,0 +1,1 @@
+"""The shared vocabulary: events, ids, packets, the codec. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""The protocols as sans-IO state machines: rpbcast and what stands on it."""

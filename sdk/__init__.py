@@ -1,0 +1,1 @@
+"""What users import: client, subscription, group member, embedded node, sync facade."""
