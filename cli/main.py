@@ -27,7 +27,8 @@ def main(arguments: list[str] | None = None) -> None:
         # Typer's own usage errors carry an exit code and a message; anything else is a bug and shows its story.
         if not hasattr(error, "format_message"):
             raise
-        sys.exit(complain(error.format_message() or "see 'gossamer --help'"))
+        message = error.format_message()  # empty when no arguments were given: the help was shown
+        sys.exit(complain(message) if message else 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 
