@@ -333,7 +333,7 @@ class World(Mailroom):
             resume=resume,
         )
         for see in self.audience.started:
-            see(self.now_s, host.name, host.incarnation, host.logger)
+            see(self.now_s, host.name, host.incarnation, host.logger, resume)
         self._handle(host, host.node, Start())
 
     def _host(self, name: str) -> Host:
