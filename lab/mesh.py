@@ -9,6 +9,7 @@ assert mesh.delivered("c") == ["a:0", "a:1", "a:2"]
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from gossamer.lab.faults import DropIf, Isolate, Loss, Partition, Rule
 from gossamer.lab.names import ids, seqs, stream_of
@@ -19,10 +20,14 @@ from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content, Value
 from gossamer.messages.ids import DEFAULT_GROUP, named_stream
+from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Message
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import Acked, Deliver, Skip
 from gossamer.protocol.inputs import Close, Disconnect, Expel, Leave, Open, Reconnect
+
+CONTACTS_MAX = 8
+"""How many peers a node is configured with: all of a small mesh; in a large one nobody is told of everybody."""
 
 
 class Mesh:
@@ -145,7 +150,7 @@ class Mesh:
 
     def delivered(self, node: str) -> list[str]:
         """Ids in the order in which the application got them, since it last started without resuming."""
-        return list(self.applications.events[node])
+        return [event for packet in self.applications.packets[node] for event in ids(packet)]
 
     def skipped(self, node: str) -> list[str]:
         """Like `a:1-3 void`: what the application was told will not come, and why."""
@@ -168,12 +173,13 @@ class Mesh:
         return self.progress.status.get(node, "down")
 
     def _add(self, name: str, logger: bool) -> None:
-        self.world.add(name, logger=logger, peers=tuple(self.world.hosts))
+        self.world.add(name, logger=logger, peers=tuple(islice(self.world.hosts, CONTACTS_MAX)))
 
     def _introduce(self) -> None:
-        # Who comes back after a crash may find any of the others, the founder too.
+        # Who comes back after a crash has to find the others, the founder too, which had nobody to call at first.
+        contacts = tuple(islice(self.world.hosts, CONTACTS_MAX + 1))
         for host in self.world.hosts.values():
-            host.peers = tuple(name for name in self.world.hosts if name != host.name)
+            host.peers = tuple(name for name in contacts if name != host.name)
 
     def _all_in(self) -> bool:
         return all(status == "member" for status in self.progress.status.values())
@@ -187,16 +193,16 @@ class Applications(Observer):
     """What the application on each node was told."""
 
     def __init__(self) -> None:
-        self.events: dict[str, list[str]] = {}
+        self.packets: dict[str, list[Packet]] = {}
         self.skips: dict[str, list[str]] = {}
         self.acks: dict[tuple[str, str], int] = {}
 
     def started(self, at_s: float, node: str, incarnation: int, logger: bool, resume: bool) -> None:
         if not resume:
-            self.events[node], self.skips[node] = [], []
+            self.packets[node], self.skips[node] = [], []
 
     def delivered(self, at_s: float, node: str, deliver: Deliver) -> None:
-        self.events[node] += ids(deliver.packet)
+        self.packets[node].append(deliver.packet)
 
     def skipped(self, at_s: float, node: str, skip: Skip) -> None:
         self.skips[node].append(f"{seqs(skip.stream, skip.first, skip.last)} {skip.reason}")

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.lab.agenda import Agenda
 from gossamer.lab.faults import Crash, Rule
-from gossamer.lab.network import Mailroom, Network
+from gossamer.lab.network import Network
 from gossamer.lab.observer import Audience, Observer
 from gossamer.lab.storage import Storage
 from gossamer.lab.topology import Topology, uniform
@@ -93,7 +93,7 @@ class Host:
         """When the last sync under way will be done: syncs end in the order they began."""
 
 
-class World(Mailroom):
+class World:
     def __init__(
         self,
         seed: int = 0,
@@ -115,7 +115,7 @@ class World(Mailroom):
         self.audience = Audience()
         self.network = Network(
             self.agenda,
-            self,
+            self._arrive,
             self.audience,
             topology or uniform(),
             self.rng("the network"),
@@ -229,7 +229,7 @@ class World(Mailroom):
 
     # The loop -------------------------------------------------------------------------------------------------------
 
-    def arrive(self, destinations: list[str], received: Received) -> None:
+    def _arrive(self, destinations: list[str], received: Received) -> None:
         hosts = self.hosts
         for name in destinations:
             host = hosts[name]
