@@ -4,8 +4,9 @@ Order matters in one place: a `Persist` is answered by `Persisted` when it is on
 what depends on it (acknowledgements, notices, sponsorships). Everything else, gossip and live traffic, never waits.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
@@ -16,23 +17,20 @@ Level = Literal["logged", "safe"]
 Status = Literal["outside", "joining", "member", "leaving", "disconnecting", "disconnected"]
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True):
     """Encode once, and send to each; unreliable."""
 
     to: tuple[NodeId, ...]
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Struct, frozen=True):
     """Hand a packet's events to the application: FIFO within the stream, each at most once."""
 
     packet: Packet
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """In the order of deliveries: these will not come, and why.
 
     `collected`: every logger has collected them; `void`: they never existed, or died with their publisher; `lost`:
@@ -45,8 +43,7 @@ class Skip:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Acked:
+class Acked(Struct, frozen=True):
     """The publisher may forget its stream up to `last`: it is `logged` (in a mesh without loggers, `safe`)."""
 
     stream: StreamId
@@ -54,8 +51,7 @@ class Acked:
     level: Level
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A `Publish` that was not taken, and why; the events have no ids and may be offered again."""
 
     stream: StreamId
@@ -63,8 +59,7 @@ class Refused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """A logger's word to a named publisher: `incarnation` may use seqs up to `last`, no lower incarnation any."""
 
     stream: StreamId
@@ -72,8 +67,7 @@ class Promise:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Void:
+class Void(Struct, frozen=True):
     """A logger's record that these will never exist."""
 
     span: Span
@@ -82,32 +76,28 @@ class Void:
 Record = Packet | Void | Promise | Member
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(Struct, frozen=True):
     """Write all of it durably, then answer `Persisted(token)`; tokens are answered in order."""
 
     token: int
     records: tuple[Record, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """Read these from the store, and answer `Loaded(token, packets)`, cut to what was asked for."""
 
     token: int
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Collect:
+class Collect(Struct, frozen=True):
     """The store may forget this stream up to `last`, and must remember that it did."""
 
     stream: StreamId
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Became:
+class Became(Struct, frozen=True):
     """This node's place in the mesh changed."""
 
     status: Status
@@ -116,8 +106,7 @@ class Became:
 Effect = Send | Deliver | Skip | Acked | Refused | Persist | Load | Collect | Became
 
 
-@dataclass(frozen=True, slots=True)
-class StoredStream:
+class StoredStream(Struct, frozen=True):
     """What a store holds of one stream: the seqs on disk, those that are void, and the last one collected."""
 
     stored: tuple[tuple[int, int], ...] = ()
@@ -126,8 +115,7 @@ class StoredStream:
     promise: Promise | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """What a logger finds on its disk when it starts; empty for a new one."""
 
     streams: dict[StreamId, StoredStream]

@@ -1,6 +1,6 @@
 """What a node is told: the only ways in through `Node.handle(input, now)`."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gossamer.messages.event import Content
 from gossamer.messages.ids import NodeId, StreamId
@@ -8,78 +8,66 @@ from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Begin: join the mesh through the peers given at construction."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Struct, frozen=True):
     """The time that `next_deadline()` named has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """A message from another member."""
 
     sender: NodeId
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True):
     """A named publisher starts here; its stream may be published to at once, and flows once a block is checked out."""
 
     stream: StreamId
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True):
     """Events for a stream that is published at this node."""
 
     stream: StreamId
     contents: tuple[Content, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """The publisher of a stream is done: announce its end once everything is logged."""
 
     stream: StreamId
 
 
-@dataclass(frozen=True, slots=True)
-class Persisted:
+class Persisted(Struct, frozen=True):
     """What the `Persist` of that token named is on disk."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """What the `Load` of that token asked for, as far as the store has it."""
 
     token: int
     packets: tuple[Packet, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Struct, frozen=True):
     """Leave the mesh for good, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnect:
+class Disconnect(Struct, frozen=True):
     """Leave for a while: loggers keep what is missed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reconnect:
+class Reconnect(Struct, frozen=True):
     """Come back after `Disconnect`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expel:
+class Expel(Struct, frozen=True):
     """The operator says that a member will never return."""
 
     node: NodeId

@@ -1,0 +1,104 @@
+"""Acknowledgements: explicit vectors "I have everything of stream s up to n" (docs/rpbcast.md, `on_positions`).
+
+A vector of all streams each time would grow with idle publishers, so what is sent is what changed since the last
+version that the other side confirmed. The same exchange runs both ways between a member and a logger: the member tells
+what it has received (from which the logger derives stability), the logger what is on its disk (from which senders
+derive that they may forget, and everyone learns of events that nobody announced before their publisher died). Without
+loggers it runs between a member and its gossip target of the round.
+"""
+
+from collections.abc import Callable, Iterable
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.wire import ENTRIES_MAX, Position, Positions
+from gossamer.protocol.context import Context
+from gossamer.protocol.membership import Membership
+
+
+class PositionExchange:
+    """Which streams changed since whom was told."""
+
+    __slots__ = ("_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_position", "_seen", "_version")
+
+    def __init__(self, ctx: Context, membership: Membership, position: Callable[[StreamId], int]) -> None:
+        """`position(stream)` is the last seq of the prefix to acknowledge; -1 for none."""
+        self._ctx = ctx
+        self._membership = membership
+        self._position = position
+        self._version = 1
+        self._changes: dict[StreamId, int] = {}  # by version, since a change moves a stream to the end
+        self._dirty: dict[StreamId, None] = {}
+        self._confirmed: dict[NodeId, int] = {}
+        self._seen: dict[NodeId, int] = {}
+
+    def touch(self, stream: StreamId) -> None:
+        """The position of a stream may have changed."""
+        self._dirty[stream] = None
+
+    def forget_stream(self, stream: StreamId) -> None:
+        self._dirty.pop(stream, None)
+        self._changes.pop(stream, None)
+
+    def forget_node(self, node: NodeId) -> None:
+        """It starts anew and knows nothing of us."""
+        self._confirmed.pop(node, None)
+        self._seen.pop(node, None)
+
+    def forget_all(self) -> None:
+        """We start anew, and everyone forgets what we told."""
+        self._confirmed.clear()
+
+    def pending(self, nodes: tuple[NodeId, ...]) -> bool:
+        """Whether any of them has not been told everything."""
+        return bool(self._dirty) or any(self._confirmed.get(node, 1) < self._version for node in nodes)
+
+    def tell(self, node: NodeId) -> None:
+        """Send what `node` has not confirmed yet, if anything."""
+        self._settle()
+        if self._confirmed.get(node, 1) < self._version:
+            self._send(node)
+
+    def acknowledge(self, node: NodeId, streams: Iterable[StreamId]) -> None:
+        """Tell the positions of some streams on the spot."""
+        own = self._membership.own
+        vector = tuple(Position(name, self._position(name)) for name in streams)
+        self._ctx.send(node, Positions(own.freshness, 0, 0, self._membership.table.root, vector))
+
+    def on_positions(self, sender: NodeId, message: Positions, taken: bool) -> None:
+        """Confirm a vector that was `taken`, and send ours along; an empty vector is a mere confirmation."""
+        if message.version == 0:
+            return
+        self._confirmed[sender] = max(min(message.confirm, self._version), self._confirmed.get(sender, 0))
+        if taken:
+            self._seen[sender] = message.version
+            if message.vector:
+                self._settle()
+                self._send(sender)
+
+    def _send(self, node: NodeId) -> None:
+        confirmed = self._confirmed.get(node, 1)
+        vector: list[Position] = []
+        version = self._version
+        # Oldest unconfirmed first, so that a vector too long for one message is told version by version.
+        names = []
+        for name in reversed(self._changes):
+            if self._changes[name] <= confirmed:
+                break
+            names.append(name)
+        for name in reversed(names):
+            if len(vector) >= ENTRIES_MAX and self._changes[name] > version:
+                break
+            version = self._changes[name]
+            vector.append(Position(name, self._position(name)))
+        else:
+            version = self._version
+        own, root = self._membership.own, self._membership.table.root
+        self._ctx.send(node, Positions(own.freshness, version, self._seen.get(node, 0), root, tuple(vector)))
+
+    def _settle(self) -> None:
+        if self._dirty:
+            self._version += 1
+            for name in self._dirty:
+                self._changes.pop(name, None)
+                self._changes[name] = self._version
+            self._dirty.clear()
