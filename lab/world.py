@@ -5,7 +5,6 @@ determines a run: each node draws from its own generator, seeded by run, name an
 changes nobody else's draws.
 """
 
-import importlib
 import math
 import random
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from gossamer.protocol.effects import (
     Stored,
 )
 from gossamer.protocol.inputs import Input, Loaded, Persisted, Publish, Received, Start, Wake
+from gossamer.protocol.node import Node
 
 SPINS_MAX = 10_000
 """A node that wants to be woken so often at one instant would stop time."""
@@ -125,7 +125,7 @@ class World:
         self.wire = wire
         self.sync_s = sync_s
         self.load_s = load_s
-        self._node_factory = node_factory or _production_node()
+        self._node_factory = node_factory or Node
 
     # Running --------------------------------------------------------------------------------------------------------
 
@@ -340,8 +340,3 @@ class World:
         if name not in self.hosts:
             raise UsageError(f"there is no node {name!r}")
         return self.hosts[name]
-
-
-def _production_node() -> NodeFactory:
-    node: NodeFactory = importlib.import_module("gossamer.protocol.node").Node
-    return node

@@ -150,5 +150,5 @@ def test_messages_in_a_few_words():
     assert brief(Data("a", packet)) == "Data a:4-5"
     assert brief(Gossip(1, spans, 0, 0)) == "Gossip a:0 a:2-3"
     assert brief(Gone(spans, True)) == "Gone a:0 a:2-3 void"
-    assert brief(Positions(1, 0, 0, (Position(stream_of("b", 1), 7),))) == "Positions b:7"
+    assert brief(Positions(1, 1, 0, 0, (Position(stream_of("b", 1), 7),))) == "Positions b:7"
     assert brief(Busy()) == "Busy"
