@@ -19,15 +19,16 @@ class Lack(NamedTuple):
 
 
 class Progress(Observer):
-    """A member owes itself every stream that was published to after it became one: up to what was offered while the
-    publisher lives, up to what anybody has got once it is dead."""
+    """A member is owed what was published after it became one: up to what was offered while the publisher lives, up to
+    what anybody who is up has got once it is dead."""
 
     def __init__(self) -> None:
         self.status: dict[str, Status] = {}
         """Of the nodes that are up."""
-        self._member_since: dict[str, int] = {}
-        """At which step each became a member. Steps and not times, for much happens at one instant."""
-        self._step = 0
+        self._before: dict[str, dict[str, int]] = {}
+        """How far each stream had got when a node became a member: what it is not owed, wherever that is now."""
+        self._ever: dict[str, int] = {}
+        """The last seq of a stream that anybody ever had."""
         self.has: dict[str, dict[str, int]] = {}
         """How far each node was delivered each stream (or told what it skips)."""
         self._on_disk: dict[str, dict[str, int]] = {}
@@ -36,8 +37,6 @@ class Progress(Observer):
         self._offered: dict[str, int] = {}
         """The last seq of a stream that its publisher, if alive, must have given by now."""
         self._publisher: dict[str, str] = {}
-        self._published_at: dict[str, int] = {}
-        """At which step a stream was last published to."""
         self._known_lack: Lack | None = None
 
     def settled(self) -> bool:
@@ -49,14 +48,15 @@ class Progress(Observer):
 
     def lacking(self) -> Iterator[Lack]:
         for node in self.status:
-            for stream in self._published_at:
+            for stream in self._publisher:
                 if lack := self._lacks(node, stream):
                     yield lack
 
     def _lacks(self, node: str, stream: str) -> Lack | None:
-        if self.status.get(node) != "member" or self._published_at[stream] < self._member_since[node]:
+        if self.status.get(node) != "member":
             return None
-        has, last = self.has[node].get(stream, -1), self._last(stream)
+        has = max(self.has[node].get(stream, -1), self._before[node].get(stream, -1))
+        last = self._last(stream)
         return Lack(node, stream, has, last) if has < last else None
 
     def _last(self, stream: str) -> int:
@@ -67,7 +67,7 @@ class Progress(Observer):
     def started(self, at_s: float, node: str, incarnation: int, logger: bool, resume: bool) -> None:
         self.status[node] = "outside"
         if not resume:
-            self._member_since.pop(node, None)
+            self._before.pop(node, None)
             self.has[node] = {}
         self._on_disk.setdefault(node, {})
         self._recount()
@@ -82,13 +82,10 @@ class Progress(Observer):
     def became(self, at_s: float, node: str, status: Status) -> None:
         self.status[node] = status
         if status == "member":
-            self._step += 1
-            self._member_since.setdefault(node, self._step)
+            self._before.setdefault(node, dict(self._ever))
 
     def published(self, at_s: float, node: str, stream: str, contents: tuple[Content, ...]) -> None:
         self._publisher[stream] = node
-        self._step += 1
-        self._published_at[stream] = self._step
         self._offered[stream] = self._last(stream) + len(contents)
 
     def refused(self, at_s: float, node: str, refused: Refused) -> None:
@@ -111,6 +108,8 @@ class Progress(Observer):
             by[stream] = last
         if last > self._highest.get(stream, -1):
             self._highest[stream] = last
+            if last > self._ever.get(stream, -1):
+                self._ever[stream] = last
 
     def _recount(self) -> None:
         """Somebody came or went: what only a dead node has, nobody can be expected to get."""
