@@ -61,7 +61,7 @@ class PlainNode:
             case Persisted(token):
                 origin, packet = self._unsynced.pop(token)
                 vector = (Position(packet.stream, packet.last),)
-                return [Send((origin,), Positions(token, 0, 0, vector))]
+                return [Send((origin,), Positions(self._incarnation, token, 0, 0, vector))]
             case Wake():
                 self._due_s = now + self._round_s
                 self._rounds += 1

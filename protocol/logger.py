@@ -120,7 +120,7 @@ class LoggerRole:
 
     def start(self) -> list[tuple[StreamId, int]]:
         """Take up what is on disk: returns each stream's position, and reads again what lies beyond a hole."""
-        beyond = []
+        beyond: list[Span] = []
         for name, log in self.logs.items():
             log.advance(self._ctx.now)
             ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]

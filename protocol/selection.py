@@ -63,7 +63,7 @@ class Selection:
 
     def forget(self, node: NodeId) -> None:
         for table in (self.rtt_s, self._asked, self._silent):
-            table.pop(node, None)  # type: ignore[attr-defined]
+            table.pop(node, None)
 
     def _draw(self, members: Sequence[NodeId]) -> NodeId:
         power = POWER[self._ctx.config.selection]
