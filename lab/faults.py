@@ -187,10 +187,10 @@ def picked(p: float, count: int, rng: random.Random) -> list[int]:
         return list(range(count))
     places = []
     scale = 1.0 / math.log1p(-p)
-    place = int(math.log(1.0 - rng.random()) * scale)
+    place = math.log(1.0 - rng.random()) * scale // 1  # a float: it may be infinite
     while place < count:
-        places.append(place)
-        place += 1 + int(math.log(1.0 - rng.random()) * scale)
+        places.append(int(place))
+        place += 1 + math.log(1.0 - rng.random()) * scale // 1
     return places
 
 

@@ -5,6 +5,7 @@ that arrive together are one entry of the agenda. Otherwise it goes from router 
 """
 
 import random
+from collections.abc import Callable
 
 from gossamer.lab.agenda import Agenda
 from gossamer.lab.faults import Copy, Rule, Sending
@@ -13,19 +14,15 @@ from gossamer.lab.topology import Link, Topology
 from gossamer.messages import codec
 from gossamer.protocol.inputs import Received
 
-
-class Mailroom:
-    """Where copies end up: the world's side of the network."""
-
-    def arrive(self, destinations: list[str], received: Received) -> None:
-        raise NotImplementedError
+Arrive = Callable[[list[str], Received], None]
+"""Where copies end up: these destinations get this message now."""
 
 
 class Network:
     def __init__(
         self,
         agenda: Agenda,
-        mailroom: Mailroom,
+        arrive: Arrive,
         audience: Audience,
         topology: Topology,
         rng: random.Random,
@@ -42,7 +39,7 @@ class Network:
         self.lost = 0
         """Copies that a rule took out, that found a queue full, or that nobody was there to take."""
         self._agenda = agenda
-        self._arrive = mailroom.arrive
+        self._arrive = arrive
         self._audience = audience
         self._rng = rng
         self._by_link = measure or topology.limited
@@ -79,11 +76,10 @@ class Network:
         sending = Sending(self._agenda.now_s, received.sender, received.message, self._rng)
         for rule in self.rules:
             copies = rule(sending, copies)
-        if len(copies) < len(to) or self._audience.lost:
-            left = {name for name, _ in copies}
-            for name in to:
-                if name not in left:
-                    self.lose(name, received)
+        left = {name for name, _ in copies}
+        for name in to:
+            if name not in left:
+                self.lose(name, received)
         return copies
 
     def _send_directly(self, copies: list[Copy], received: Received) -> None:

@@ -11,8 +11,8 @@ from gossamer.protocol.effects import Acked, Collect, Deliver, Record, Refused, 
 class Observer:
     """Override what you want to see; the world calls only what was overridden."""
 
-    def started(self, at_s: float, node: str, incarnation: int, logger: bool) -> None:
-        """A node came up; an incarnation over 1 is a restart."""
+    def started(self, at_s: float, node: str, incarnation: int, logger: bool, resume: bool) -> None:
+        """A node came up; an incarnation over 1 is a restart, which may resume what the last one was delivered."""
 
     def crashed(self, at_s: float, node: str) -> None:
         """A node lost all that was not on its disk."""
@@ -66,7 +66,7 @@ class Audience:
     A sight that nobody watches is an empty tuple, so that it costs the world one look.
     """
 
-    started: tuple[Callable[[float, str, int, bool], None], ...] = ()
+    started: tuple[Callable[[float, str, int, bool, bool], None], ...] = ()
     crashed: tuple[Callable[[float, str], None], ...] = ()
     published: tuple[Callable[[float, str, str, tuple[Content, ...]], None], ...] = ()
     refused: tuple[Callable[[float, str, Refused], None], ...] = ()

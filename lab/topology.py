@@ -1,7 +1,7 @@
 """Where members sit and what lies between them: routers, links, shortest paths.
 
 A member sits at a router; copies between members of one router take `local_s`. Everything else travels along the
-path of least latency.
+path of least latency. Links count and queue, so a topology belongs to one world.
 """
 
 import random

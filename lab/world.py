@@ -5,7 +5,6 @@ determines a run: each node draws from its own generator, seeded by run, name an
 changes nobody else's draws.
 """
 
-import importlib
 import math
 import random
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.lab.agenda import Agenda
 from gossamer.lab.faults import Crash, Rule
-from gossamer.lab.network import Mailroom, Network
+from gossamer.lab.network import Network
 from gossamer.lab.observer import Audience, Observer
 from gossamer.lab.storage import Storage
 from gossamer.lab.topology import Topology, uniform
@@ -37,6 +36,7 @@ from gossamer.protocol.effects import (
     Stored,
 )
 from gossamer.protocol.inputs import Input, Loaded, Persisted, Publish, Received, Start, Wake
+from gossamer.protocol.node import Node
 
 SPINS_MAX = 10_000
 """A node that wants to be woken so often at one instant would stop time."""
@@ -93,7 +93,7 @@ class Host:
         """When the last sync under way will be done: syncs end in the order they began."""
 
 
-class World(Mailroom):
+class World:
     def __init__(
         self,
         seed: int = 0,
@@ -115,7 +115,7 @@ class World(Mailroom):
         self.audience = Audience()
         self.network = Network(
             self.agenda,
-            self,
+            self._arrive,
             self.audience,
             topology or uniform(),
             self.rng("the network"),
@@ -125,7 +125,7 @@ class World(Mailroom):
         self.wire = wire
         self.sync_s = sync_s
         self.load_s = load_s
-        self._node_factory = node_factory or _production_node()
+        self._node_factory = node_factory or Node
 
     # Running --------------------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class World(Mailroom):
 
     # The loop -------------------------------------------------------------------------------------------------------
 
-    def arrive(self, destinations: list[str], received: Received) -> None:
+    def _arrive(self, destinations: list[str], received: Received) -> None:
         hosts = self.hosts
         for name in destinations:
             host = hosts[name]
@@ -333,15 +333,10 @@ class World(Mailroom):
             resume=resume,
         )
         for see in self.audience.started:
-            see(self.now_s, host.name, host.incarnation, host.logger)
+            see(self.now_s, host.name, host.incarnation, host.logger, resume)
         self._handle(host, host.node, Start())
 
     def _host(self, name: str) -> Host:
         if name not in self.hosts:
             raise UsageError(f"there is no node {name!r}")
         return self.hosts[name]
-
-
-def _production_node() -> NodeFactory:
-    node: NodeFactory = importlib.import_module("gossamer.protocol.node").Node
-    return node

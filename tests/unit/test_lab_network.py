@@ -25,7 +25,7 @@ class Quiet(PlainNode):
 def world_of(names, topology, **options):
     world = World(node_factory=Quiet, topology=topology, **options)
     arrivals = []
-    arrive = world.arrive
+    arrive = world.network._arrive
     world.network._arrive = lambda to, received: (
         arrivals.append((round(world.now_s, 6), tuple(to))),
         arrive(to, received),
