@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from gossamer.messages.errors import UsageError
-from gossamer.messages.ids import EventId
+from gossamer.messages.ids import STREAM_LENGTH_MAX, STREAM_LENGTH_MIN, EventId
 
 KEY_LENGTH_MAX = 1_024
 ATTRIBUTES_MAX = 256
@@ -54,18 +54,26 @@ class Event(Content, frozen=True, gc=False):
 
 def check_content(content: Content) -> Content:
     """Refuse, at the caller, what no receiver would accept: one clear line that names the attribute at fault."""
-    if content.key is not None and (not isinstance(content.key, str) or len(content.key) > KEY_LENGTH_MAX):
-        raise UsageError(f"key: a string of at most {KEY_LENGTH_MAX} characters, not {_shown(content.key)}")
-    if len(content.obsoletes) > OBSOLETES_MAX:
-        raise UsageError(f"obsoletes: at most {OBSOLETES_MAX} ids, not {len(content.obsoletes)}")
+    if content.key is not None and not (_is_text(content.key) and len(content.key) <= KEY_LENGTH_MAX):
+        raise UsageError(f"key: a string of at most {KEY_LENGTH_MAX} characters, no NUL, not {_shown(content.key)}")
+    if content.rank is not None and not _is_number(content.rank):
+        raise UsageError(f"rank: a 64-bit int or a finite float, not {_shown(content.rank)}")
+    if content.obsoletes != ():
+        if not isinstance(content.obsoletes, tuple | list) or len(content.obsoletes) > OBSOLETES_MAX:
+            raise UsageError(f"obsoletes: at most {OBSOLETES_MAX} event ids, not {_shown(content.obsoletes)}")
+        for id in content.obsoletes:
+            if not _is_id(id):
+                raise UsageError(f"obsoletes: {_shown(id)} is not an event id")
+    if not isinstance(content.deleted, bool):
+        raise UsageError(f"deleted: a bool, not {_shown(content.deleted)}")
+    if not _is_int(content.time_ns) or content.time_ns < 0:
+        raise UsageError(f"time: nanoseconds from 0 to {INT_MAX}, not {_shown(content.time_ns)}")
     if not isinstance(content.body, bytes) or len(content.body) > BODY_BYTES_MAX:
         raise UsageError(f"body: bytes, at most {BODY_BYTES_MAX}")
-    if len(content.attributes) > ATTRIBUTES_MAX:
-        raise UsageError(f"at most {ATTRIBUTES_MAX} attributes, not {len(content.attributes)}")
-    if content.rank is not None and (isinstance(content.rank, bool) or not _is_number(content.rank)):
-        raise UsageError(f"rank: a 64-bit int or a finite float, not {_shown(content.rank)}")
+    if not isinstance(content.attributes, dict) or len(content.attributes) > ATTRIBUTES_MAX:
+        raise UsageError(f"attributes: a dict of at most {ATTRIBUTES_MAX}, not {_shown(content.attributes)}")
     for name, value in content.attributes.items():
-        if not isinstance(name, str) or not 0 < len(name) <= NAME_LENGTH_MAX or "\0" in name:
+        if not (_is_text(name) and 0 < len(name) <= NAME_LENGTH_MAX):
             raise UsageError(f"attribute name {_shown(name)}: 1 to {NAME_LENGTH_MAX} characters, no NUL")
         if not _is_value(value):
             raise UsageError(
@@ -75,20 +83,50 @@ def check_content(content: Content) -> Content:
     return content
 
 
+def plain(value: Any) -> int | float | str | bytes:
+    """What to encode in place of a subclass (a NumPy float is a float); the codec itself takes exact types only."""
+    match value:
+        case int():
+            return int(value)
+        case float():
+            return float(value)
+        case str():
+            return str(value)
+        case bytes():
+            return bytes(value)
+    raise UsageError(f"{_shown(value)} cannot be encoded")
+
+
 def _is_value(value: Any) -> bool:
-    if value is None or isinstance(value, bool):
-        return True
     if isinstance(value, str):
-        return "\0" not in value
+        return _is_text(value)
     if isinstance(value, list):
-        return all(isinstance(item, str) and "\0" not in item for item in value)
-    return _is_number(value)
+        return all(map(_is_text, value))
+    return value is None or isinstance(value, bool) or _is_number(value)
 
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, float):
         return -FLOAT_MAX <= value <= FLOAT_MAX
-    return isinstance(value, int) and INT_MIN <= value <= INT_MAX
+    return _is_int(value)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX
+
+
+def _is_text(value: Any) -> bool:
+    """A string that every receiver and store takes: no NUL, and no half of a surrogate pair, which has no encoding."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _is_id(value: Any) -> bool:
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    stream, seq = value
+    return _is_text(stream) and STREAM_LENGTH_MIN <= len(stream) <= STREAM_LENGTH_MAX and _is_int(seq) and seq >= 0
 
 
 def _shown(value: Any) -> str:

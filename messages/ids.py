@@ -18,11 +18,12 @@ from msgspec import Meta
 from gossamer.messages.errors import UsageError
 
 NAME_LENGTH_MAX = 200
+STREAM_LENGTH_MIN = 3
 STREAM_LENGTH_MAX = 2 * NAME_LENGTH_MAX + 32
 SEQ_MAX = 2**63 - 1
 
 NodeId = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
-StreamId = Annotated[str, Meta(min_length=3, max_length=STREAM_LENGTH_MAX)]
+StreamId = Annotated[str, Meta(min_length=STREAM_LENGTH_MIN, max_length=STREAM_LENGTH_MAX)]
 Seq = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
 Last = Annotated[int, Meta(ge=-1, le=SEQ_MAX)]
 """A position in a stream: the last seq of a prefix, -1 for the empty one."""
@@ -30,7 +31,8 @@ Last = Annotated[int, Meta(ge=-1, le=SEQ_MAX)]
 DEFAULT_GROUP = "default"
 SYSTEM_GROUP = "$sys"
 
-_NAME = re.compile(r"[^\s/~\x00-\x1f][^/\x00-\x1f]*")
+_NAME = re.compile(r"[^\s/~\x00-\x1f\ud800-\udfff][^/\x00-\x1f\ud800-\udfff]*")
+_ISSUED = re.compile(r"([^/]+/~[^/]+)\.(0|[1-9][0-9]{0,18})")
 
 
 class EventId(NamedTuple):
@@ -66,10 +68,10 @@ def group_of(stream: StreamId) -> str:
 
 def issued_by(stream: StreamId) -> Issued | None:
     """Where an anonymous stream's number came from; None for a named one (or one a peer spelt oddly)."""
-    name = stream.partition("/")[2]
-    issuer, dot, number = name.rpartition(".")
-    if name.startswith("~") and dot and number.isdecimal() and number.isascii():
-        return Issued(f"{group_of(stream)}/{issuer}", int(number))
+    # Strict, because numbers become intervals: `.07` must not pass for `.7`, nor a number that no message can carry.
+    found = _ISSUED.fullmatch(stream)
+    if found and (number := int(found[2])) <= SEQ_MAX:
+        return Issued(found[1], number)
     return None
 
 

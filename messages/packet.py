@@ -17,13 +17,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import Content, Event
+from gossamer.messages.event import Content, Event, check_content, plain
 from gossamer.messages.ids import SEQ_MAX, EventId, Seq, StreamId
 
 EVENTS_MAX = 4_096
 BLOB_BYTES_MAX = 8 * 2**20
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder = msgspec.msgpack.Encoder(enc_hook=plain)
 _events = msgspec.msgpack.Decoder(list[Event])
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 _content = msgspec.msgpack.Decoder(Content)
@@ -51,13 +51,24 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         # Also run on decoding, where msgspec reports a ValueError as a validation error.
         if len(self.sizes) % 4:
             raise ValueError("the table of sizes is not a multiple of four bytes")
+        if not 0 < self.count <= EVENTS_MAX or len(self.blob) > BLOB_BYTES_MAX:  # a join may come to too much
+            raise ValueError(
+                f"{self.count} events, {len(self.blob)} bytes: the limits are {EVENTS_MAX}, {BLOB_BYTES_MAX}"
+            )
         sizes = self.table()
         if sum(sizes) != len(self.blob):
             raise ValueError("the table of sizes does not add up to the blob")
         if self.first + len(sizes) - 1 > SEQ_MAX:
             raise ValueError("seq out of range")
         if self.holes or not all(sizes):
-            marked = [seq for hole in self.holes for seq in _span(hole.first, hole.last, self.first, self.last)]
+            marked: list[int] = []
+            before = self.first - 1
+            for hole in self.holes:
+                # Refused one by one: thousands of holes that each cover the whole packet would come to millions.
+                if not before < hole.first <= hole.last <= self.last:
+                    raise ValueError("holes must ascend within the packet")
+                marked += range(hole.first, hole.last + 1)
+                before = hole.last
             if marked != [seq for seq, size in enumerate(sizes, self.first) if not size]:
                 raise ValueError("holes and the table of sizes disagree")
 
@@ -87,11 +98,12 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         return events
 
     def verify(self) -> None:
-        """Decode each event at its own place: a table that cuts through an event passes `events()` but not this."""
+        """Decode each event at its own place, and refuse what its publisher should have been refused: a table that cuts
+        through an event, or a string with a NUL (which PostgreSQL cannot store), passes `events()` but not this."""
         for seq, encoded in self.encoded():
             try:
-                _content.decode(encoded)
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                check_content(_content.decode(encoded))
+            except (msgspec.MsgspecError, ValueError, RecursionError, UsageError) as error:
                 raise PeerError(f"event {self.stream}:{seq}: {error}") from None
 
     def encoded(self) -> Iterator[tuple[int, bytes]]:
@@ -136,9 +148,12 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         """This packet and the one that follows it without a gap, as one."""
         assert after.stream == self.stream, (self.stream, after.stream)
         assert after.first == self.last + 1, (self.stream, self.last, after.first)
-        return Packet(
-            self.stream, self.first, self.sizes + after.sizes, self.blob + after.blob, self.holes + after.holes
-        )
+        holes = self.holes + after.holes
+        if self.holes and after.holes:
+            left, right = self.holes[-1], after.holes[0]
+            if left.last + 1 == right.first and left.by == right.by:  # so that joining undoes cutting
+                holes = (*self.holes[:-1], Hole(left.first, right.last, left.by), *after.holes[1:])
+        return Packet(self.stream, self.first, self.sizes + after.sizes, self.blob + after.blob, holes)
 
 
 def pack(stream: StreamId, first: int, contents: Sequence[Content]) -> Packet:
@@ -154,12 +169,6 @@ def pack(stream: StreamId, first: int, contents: Sequence[Content]) -> Packet:
         raise UsageError(f"a packet takes at most {BLOB_BYTES_MAX} bytes, not {len(blob)}")
     sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     return Packet(stream, first, struct.pack(f"<{len(sizes)}I", *sizes), bytes(blob))
-
-
-def _span(first: int, last: int, low: int, high: int) -> range:
-    if not low <= first <= last <= high:
-        raise ValueError("hole out of range")
-    return range(first, last + 1)
 
 
 def _holes(reasons: list[tuple[int, EventId | None]]) -> tuple[Hole, ...]:

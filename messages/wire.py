@@ -25,6 +25,14 @@ Ranges = Annotated[tuple[Range, ...], Meta(max_length=RANGES_MAX)]
 Address = Annotated[str, Meta(max_length=512)]
 
 
+def _check_ranges(ranges: Ranges) -> None:
+    before = -2
+    for first, last in ranges:
+        if not before + 1 < first <= last:
+            raise ValueError("ranges must ascend and neither touch nor overlap")
+        before = last
+
+
 class _Part(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """A part of a message."""
 
@@ -36,11 +44,7 @@ class Span(_Part, frozen=True):
     ranges: Ranges
 
     def __post_init__(self) -> None:
-        before = -2
-        for first, last in self.ranges:
-            if not before + 1 < first <= last:
-                raise ValueError("ranges must ascend and neither touch nor overlap")
-            before = last
+        _check_ranges(self.ranges)
 
 
 class Position(_Part, frozen=True):
@@ -62,7 +66,7 @@ class Member(_Part, frozen=True):
     """What is known of one member. Of two records of one member the fresher counts; at equal freshness, the graver."""
 
     node: NodeId
-    status: Annotated[str, Meta(pattern="^(member|disconnected|left)$")]
+    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left)\Z")]
     freshness: Version
     logger: bool = False
     address: Address = ""
@@ -73,6 +77,9 @@ class Retired(_Part, frozen=True):
 
     issuer: StreamId
     ranges: Ranges
+
+    def __post_init__(self) -> None:
+        _check_ranges(self.ranges)
 
 
 class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -185,7 +192,7 @@ class Idle(_Message, frozen=True, tag=13):
 class Digest(_Message, frozen=True, tag=14):
     """Sums of one level of a signature tree: `(index, sum)` each."""
 
-    table: Annotated[str, Meta(pattern="^(beats|members)$")]
+    table: Annotated[str, Meta(pattern=r"^(beats|members)\Z")]
     level: Annotated[int, Meta(ge=0, le=8)]
     sums: Annotated[tuple[tuple[Seq, Hash], ...], Entries]
 

@@ -267,9 +267,7 @@ class Node:
                 ctx.send(target, Gossip(ctx.round, lacks, *roots))
                 if not membership.has_loggers:
                     self.exchange.tell(target)
-            self.buffer.collect(
-                ctx.round - ctx.config.gclimit_rounds, None if membership.has_loggers else self._unstable
-            )
+            self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
             self.seeker.on_round()
             if ctx.round % ctx.config.positions_rounds == 0:
                 self._acknowledge_and_collect()
@@ -321,8 +319,15 @@ class Node:
         self._interval_s = self._ctx.config.round_interval_s
         self._round_at = min(self._round_at, self._ctx.now + self._interval_s)
 
-    def _unstable(self, packet: Packet) -> bool:
-        return self.stability.stable(packet.stream, packet.last) < packet.last
+    def _kept_by_nobody_else(self, packet: Packet) -> bool:
+        """Until it is logged (without loggers: stable) a packet may have to come from here (row S5: f + 1 hold it)."""
+        name, last = packet.stream, packet.last
+        if self.logger is not None:
+            return self.logger.prefix(name) < last
+        loggers = self.membership.loggers
+        if not loggers:
+            return self.stability.stable(name, last) < last
+        return sum(self.stability.position(node, name) >= last for node in loggers) < self._ctx.config.loggers_min
 
     # Phase 1 --------------------------------------------------------------------------------------------------------
 
@@ -607,7 +612,7 @@ class Node:
     def _vector(self, node: NodeId | None) -> tuple[tuple[Position, ...], tuple[Retired, ...]]:
         retired = self.receiver.retired.told()
         if node is not None:
-            return self.stability.position(node), retired
+            return self.stability.positions(node), retired
         return tuple(Position(name, stream.lastseen) for name, stream in self.receiver.streams.items()), retired
 
     def _begin(self, vector: tuple[Position, ...], retired: tuple[Retired, ...]) -> None:
@@ -640,7 +645,9 @@ class Node:
             self._learn(position.stream, position.last)
         loggerless = not self.membership.has_loggers
         taken = True
-        if self.logger is not None or loggerless:
+        if record.logger and self.logger is None:
+            self.stability.acknowledge(sender, message.vector)
+        elif self.logger is not None or loggerless:
             # rpbcast §5.3: not before we know every member that it knows, or a joiner's events could be collected.
             taken = message.members_root == self.membership.table.root
             if taken:

@@ -53,12 +53,12 @@ class Stability:
                 lowest = position
         return lowest
 
-    def holders(self, stream: StreamId, last: int) -> int:
-        """How many others hold the stream's prefix through `last`."""
-        return sum(acks.get(stream, -1) >= last for acks in self._acks.values())
+    def position(self, node: NodeId, stream: StreamId) -> int:
+        """The last seq that one member is known to have everything up to."""
+        return self._acks.get(node, {}).get(stream, -1)
 
-    def position(self, node: NodeId) -> tuple[Position, ...]:
-        """What is known of one member, for one that resumes."""
+    def positions(self, node: NodeId) -> tuple[Position, ...]:
+        """All that is known of one member, for one that resumes."""
         return tuple(Position(stream, last) for stream, last in self._acks.get(node, {}).items())
 
     def retire(self, stream: StreamId) -> None:
