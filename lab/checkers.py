@@ -20,6 +20,7 @@ from gossamer.protocol.effects import Acked, Collect, Deliver, Record, Refused, 
 from gossamer.protocol.intervals import IntervalSet
 
 SERIAL = "serial"
+WAITED_FOR: tuple[Status, ...] = ("member", "disconnecting", "disconnected")
 
 
 @dataclass
@@ -41,9 +42,10 @@ class Life:
     node: str
     incarnation: int
     logger: bool
-    resumed: bool = False
+    before: "Life | None" = None
+    """The life that it resumes."""
     member_since_s: float | None = None
-    """When it first became a member, if it did."""
+    """When it first became a member, if it did; that of the life before, if it resumes it."""
     status: Status = "outside"
     up: bool = True
     next: dict[StreamId, int] = field(default_factory=dict)
@@ -51,10 +53,22 @@ class Life:
     skipped: dict[StreamId, IntervalSet] = field(default_factory=dict)
 
     def has(self, event: EventId) -> bool:
-        return (
-            self.first.get(event.stream, event.seq + 1) <= event.seq < self.next.get(event.stream, 0)
-            and event.seq not in self.skipped.get(event.stream, IntervalSet())
-        )
+        """Whether this very life delivered it."""
+        return self.first.get(event.stream, event.seq + 1) <= event.seq < self.next.get(
+            event.stream, 0
+        ) and event.seq not in self.skipped.get(event.stream, ())
+
+    def owed(self, event: EventId, published: "Published") -> bool:
+        """Whether it was a member when the event was published, and was not given it in the life it resumes."""
+        if self.member_since_s is None or published.at_s <= self.member_since_s:
+            return False
+        return self.before is None or not self.before.settled(event)
+
+    def settled(self, event: EventId) -> bool:
+        """Whether it has the event, or was told why not."""
+        if self.before is not None and self.before.settled(event):
+            return True
+        return self.next.get(event.stream, 0) > event.seq
 
 
 @dataclass(slots=True)
@@ -84,14 +98,16 @@ class Checker(Observer):
         self.stored: dict[str, dict[StreamId, IntervalSet]] = {}
         self.void: dict[StreamId, IntervalSet] = {}
         self.expelled: dict[str, None] = {}
-        self.resuming: dict[str, None] = {}
+        self.collected_upto: dict[tuple[str, StreamId], int] = {}
         self.delivered_count = 0
         self._offered: dict[tuple[str, StreamId], list[Published]] = {}
 
     # Lives ----------------------------------------------------------------------------------------------------------
 
-    def started(self, at_s: float, node: str, incarnation: int, logger: bool) -> None:
-        self.lives[node] = Life(node, incarnation, logger, resumed=node in self.resuming)
+    def started(self, at_s: float, node: str, incarnation: int, logger: bool, resume: bool) -> None:
+        life = self.lives[node] = Life(node, incarnation, logger)
+        if resume:  # at least once: what the life before was owed and did not get, this one is owed
+            life.before = next((old for old in reversed(self.ended) if old.node == node), None)
 
     def crashed(self, at_s: float, node: str) -> None:
         life = self.lives.pop(node)
@@ -102,7 +118,8 @@ class Checker(Observer):
         life = self.lives[node]
         life.status = status
         if status == "member" and life.member_since_s is None:
-            life.member_since_s = at_s
+            since_s = life.before.member_since_s if life.before is not None else None
+            life.member_since_s = at_s if since_s is None else since_s
 
     # Publishing -----------------------------------------------------------------------------------------------------
 
@@ -146,14 +163,18 @@ class Checker(Observer):
         self._in_order(life, skip.stream, skip.first, skip.last)
         life.skipped.setdefault(skip.stream, IntervalSet()).add(skip.first, skip.last)
         for event, published in self._events_of(skip.stream, skip.first, skip.last):
-            late = life.member_since_s is None or published.at_s > life.member_since_s
             if skip.reason == "void":
                 self._may_be_void(node, event, published)
             elif skip.reason == "lost" and self._has_loggers():
                 raise Violation("every gap explained", f"{node} gave up {event}, though there are loggers", event)
             elif skip.reason == "lost" and event.seq <= self.acked_upto.get(event.stream, -1):
                 raise Violation("no acknowledged event lost", f"{node} gave up {event}, which was acknowledged", event)
-            elif skip.reason == "collected" and late and at_s - published.at_s < self.expire_s and not life.logger:
+            elif (
+                skip.reason == "collected"
+                and life.owed(event, published)
+                and at_s - published.at_s < self.expire_s
+                and not life.logger
+            ):
                 raise Violation("collected unseen", f"{node} was told that {event} is gone, which is owed to it", event)
 
     def _in_order(self, life: Life, stream: StreamId, first: int, last: int) -> None:
@@ -172,7 +193,7 @@ class Checker(Observer):
     def _starts_in_time(self, life: Life, stream: StreamId, first: int) -> None:
         """Nothing published after it became a member may lie before t_join."""
         for event, published in self._events_of(stream, 0, first - 1):
-            if life.member_since_s is not None and published.at_s > life.member_since_s and not life.logger:
+            if life.owed(event, published) and not life.logger:
                 raise Violation("t_join", f"{life.node} began {stream} at {first}, but is owed {event}", event)
 
     def _may_be_void(self, node: str, event: EventId, published: Published) -> None:
@@ -216,17 +237,18 @@ class Checker(Observer):
         self.acked_upto[acked.stream] = max(acked.last, first - 1)
 
     def collected(self, at_s: float, node: str, collect: Collect) -> None:
-        for event, published in self._events_of(collect.stream, 0, collect.last):
+        first = self.collected_upto.get((node, collect.stream), -1) + 1
+        self.collected_upto[node, collect.stream] = max(collect.last, first - 1)
+        for event, published in self._events_of(collect.stream, first, collect.last):
             age_s = at_s - published.at_s
             if age_s >= self.expire_s:
                 continue
             if age_s < self.retain_s:
                 raise Violation("retention", f"{node} collected {event} after {age_s:.3f} s", event)
             for life in self.lives.values():
-                owed = life.member_since_s is not None and published.at_s > life.member_since_s
-                if owed and life.node not in self.expelled and life.status not in ("outside", "leaving"):
-                    if life.next.get(event.stream, 0) <= event.seq:
-                        raise Violation("stable before collected", f"{node} collected {event}, {life.node} lacks it", event)
+                waits = life.owed(event, published) and life.node not in self.expelled and life.status in WAITED_FOR
+                if waits and not life.settled(event):
+                    raise Violation("stable before collected", f"{node} collected {event}, {life.node} lacks it", event)
 
     # Liveness -------------------------------------------------------------------------------------------------------
 
@@ -242,19 +264,12 @@ class Checker(Observer):
             acked = event.seq <= self.acked_upto.get(event.stream, -1)
             having = [life for life in members if life.has(event)]
             if not having and not acked and not published.life.up:
-                # It died with its publisher. FIFO must go on all the same: whoever knows of it is told so.
-                if all(life.next.get(event.stream, -1) > event.seq or event.stream not in life.next for life in members):
-                    continue
+                continue  # it died with its publisher
             for life in members:
-                assert life.member_since_s is not None
-                owed = published.at_s > life.member_since_s or life.first.get(event.stream, event.seq + 1) <= event.seq
-                if owed and not life.has(event) and not self._excused(life, event):
+                started = life.first.get(event.stream, event.seq + 1) <= event.seq
+                if (life.owed(event, published) or started) and not life.settled(event):
                     return life.node, event
         return None
-
-    def _excused(self, life: Life, event: EventId) -> bool:
-        """It was told that the event will not come, and that was checked then."""
-        return event.seq in life.skipped.get(event.stream, ())
 
     def _events_of(self, stream: StreamId, first: int, last: int) -> list[tuple[EventId, Published]]:
         found = []

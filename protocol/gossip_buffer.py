@@ -70,6 +70,10 @@ class GossipBuffer:
                 self._drop(stream, first)
         self._ages.extendleft(reversed(kept))
 
+    def holds(self, needed: Callable[[Packet], bool]) -> bool:
+        """Whether anything here is still needed."""
+        return any(needed(packet) for _, packets in self._streams.values() for packet in packets)
+
     def forget(self, stream: StreamId) -> None:
         """Drop everything of a retired stream."""
         found = self._streams.pop(stream, None)

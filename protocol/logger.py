@@ -189,23 +189,26 @@ class LoggerRole:
         void: list[Span] = []
         packets: list[Packet] = []
         for span in lacks:
-            if not self._take_tokens(len(span.ranges)):
-                self._ctx.send(sender, Busy())
-                break
             log = self.logs.get(span.stream)
             if log is None:
                 continue
-            from_disk = IntervalSet()
+            if not self._has_tokens():
+                self._ctx.send(sender, Busy())
+                break
+            from_disk, before = IntervalSet(), len(packets)
             for first, last in span.ranges:
                 for part in log.committed.overlap(first, last):
                     at_hand = self._buffer.find(span.stream, *part)
                     packets.extend(at_hand)
                     for absent in IntervalSet((p.first, p.last) for p in at_hand).gaps(*part):
                         from_disk.add(*absent)
-            collected = [part for each in span.ranges for part in _settled(log, *each)]
+            collected = IntervalSet(part for each in span.ranges for part in _settled(log, *each))
+            never = IntervalSet(part for each in span.ranges for part in log.void.overlap(*each))
             _append(load, span.stream, from_disk.ranges())
-            _append(gone, span.stream, IntervalSet(collected).ranges())
-            _append(void, span.stream, IntervalSet(p for r in span.ranges for p in log.void.overlap(*r)).ranges())
+            _append(gone, span.stream, collected.ranges())
+            _append(void, span.stream, never.ranges())
+            # What may still come costs nothing: a request that cannot be answered must not starve one that can.
+            self._tokens -= len(packets) - before + len(from_disk) + len(collected) + len(never)
         self._send_packets(sender, packets)
         if gone:
             self._ctx.send(sender, Gone(tuple(gone), False))
@@ -239,15 +242,12 @@ class LoggerRole:
         if chosen:
             self._ctx.send(to, Repair(tuple(chosen)))
 
-    def _take_tokens(self, count: int) -> bool:
-        """A token bucket of a quarter of a second's requests: what is over the limit is not answered but said."""
+    def _has_tokens(self) -> bool:
+        """A token bucket of a quarter of a second's answers: what is over the limit is not answered but said."""
         limit = self._ctx.config.service_limit_per_s
-        elapsed, self._tokens_at = self._ctx.now - self._tokens_at, self._ctx.now
-        self._tokens = min(limit / 4, self._tokens + elapsed * limit)
-        if self._tokens < min(count, limit / 4):
-            return False
-        self._tokens -= count
-        return True
+        elapsed_s, self._tokens_at = self._ctx.now - self._tokens_at, self._ctx.now
+        self._tokens = min(limit / 4, self._tokens + elapsed_s * limit)
+        return self._tokens > 0
 
     # Named publishers -----------------------------------------------------------------------------------------------
 

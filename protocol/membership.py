@@ -19,6 +19,8 @@ from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Became, Status
 from gossamer.protocol.signature import SignedTable
 
+PATIENCE_ROUNDS = 3
+
 GRAVITY = {"member": 0, "disconnected": 1, "left": 2}
 
 TRANSITIONS: dict[tuple[Status, str], Status] = {
@@ -47,8 +49,8 @@ class Membership:
     """The table of members, and this node's own way in and out."""
 
     __slots__ = (
-        "_begin", "_ctx", "_on_record", "_peers", "_resume", "_sponsors", "_t_join", "_vector", "_views",
-        "introduced", "own", "status", "table",
+        "_begin", "_ctx", "_on_record", "_peers", "_resume", "_retired", "_sponsored_round", "_sponsors", "_t_join", "_vector",
+        "_views", "introduced", "own", "status", "table",
     )  # fmt: skip
 
     def __init__(
@@ -74,7 +76,9 @@ class Membership:
         """Somebody has answered us: until then even a full member keeps calling its peers."""
         self.own = Member(ctx.node, "member", ctx.incarnation, ctx.logger)
         self._sponsors: dict[NodeId, None] = {}
+        self._sponsored_round = 0
         self._t_join: dict[StreamId, int] = {}
+        self._retired: tuple[Retired, ...] = ()
         self._views: _Views | None = None
 
     # This node's own life -------------------------------------------------------------------------------------------
@@ -118,13 +122,23 @@ class Membership:
 
     def call(self) -> None:
         """Ask (again) to be let in or out; each round until it is granted."""
-        if self.status in ("joining", "leaving", "disconnecting") or (self.status == "member" and not self.introduced):
+        if self.status in ("joining", "leaving", "disconnecting"):
+            self._grant_if_enough()
+        if self.pending:
             everyone = tuple(dict.fromkeys(self._peers + self.active))
-            self._ctx.multicast(everyone, Join(self.own, self._resume and self.status == "joining"))
+            self._ctx.multicast(everyone, Join(self.own, self._resuming))
 
     @property
     def pending(self) -> bool:
-        return self.status in ("joining", "leaving", "disconnecting") or not self.introduced
+        """Whether there is something to ask the others for."""
+        return self.status in ("joining", "leaving", "disconnecting") or (
+            self.status == "member" and not self.introduced
+        )
+
+    @property
+    def _resuming(self) -> bool:
+        """Only loggers know where we were."""
+        return self._resume and self.status == "joining"
 
     def _depart(self, event: str) -> None:
         if (self.status, event) not in TRANSITIONS:
@@ -181,15 +195,30 @@ class Membership:
         if message.freshness != self.own.freshness or self.status in ("member", "outside", "disconnected"):
             self._t_join.clear()
             return
-        self._sponsors[sender] = None
-        record = self.table.get(sender)
-        by_logger = record is not None and record.logger
-        enough = len(self._sponsors) >= min(self._ctx.config.sponsors, max(1, len(self.active)))
-        if by_logger or (enough and not self._resume):
-            if self.status == "joining":
-                self._begin(tuple(Position(stream, last) for stream, last in self._t_join.items()), message.retired)
-            self._t_join.clear()
-            self._become("sponsored")
+        if sender not in self._sponsors:
+            self._sponsors[sender] = None
+            self._sponsored_round = self._ctx.round
+        self._retired += message.retired
+        if self.is_logger(sender):
+            self._grant()
+        else:
+            self._grant_if_enough()
+
+    def _grant_if_enough(self) -> None:
+        """k sponsors, or as many as there are: if no more answer for some rounds, there are no more (others may be
+        joining themselves, and may not sponsor)."""
+        answered = len(self._sponsors)
+        patient = self._ctx.round < self._sponsored_round + PATIENCE_ROUNDS
+        if answered and (answered >= self._ctx.config.sponsors or not patient) and not self._resuming:
+            self._grant()
+
+    def _grant(self) -> None:
+        if self.status == "joining":
+            self._begin(tuple(Position(stream, last) for stream, last in self._t_join.items()), self._retired)
+        self._t_join.clear()
+        self._sponsors.clear()
+        self._retired = ()
+        self._become("sponsored")
 
     def on_roster(self, sender: NodeId, message: Roster) -> None:
         """Merge what differs, both ways."""

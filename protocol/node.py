@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
@@ -88,7 +89,9 @@ class Node:
         """`peers` are who to call first; without any, and for a logger, membership starts here. `stored` is what a
         logger finds on its disk, `roster` a membership known beforehand. `resume` takes up where a logger knows this
         member to be (at least once) instead of at a new t_join (at most once). `wanted` is the application's word on
-        which gaps are worth requesting."""
+        which gaps are worth requesting. `incarnation` grows from life to life: a counter, or a clock in ms."""
+        if not 0 < incarnation < 2**42:
+            raise UsageError(f"incarnation must be 1 to 2**42 - 1, not {incarnation}")
         self._ctx = ctx = Context(node, config, rng, incarnation, logger)
         self._stored = stored
         self._roster = roster
@@ -387,7 +390,7 @@ class Node:
         if from_logger:
             self.repair.on_logger_answer()
         for packet in message.packets:
-            self._accept(packet, from_logger)
+            self._accept(packet, from_logger or self.seeker.asks_for(packet.stream))
 
     def on_collected(self, _: NodeId, message: Collected) -> None:
         self.repair.on_collected(message.spans)
@@ -600,6 +603,7 @@ class Node:
             self.exchange.forget_node(node)
             self.selection.forget(node)
             self.seeker.forget_node(node)
+            self.sender.on_new_life(node)
             if node not in self._resuming:
                 self.stability.forget(node)
         if member.status == "left":
@@ -622,8 +626,10 @@ class Node:
             self.exchange.touch(name)
 
     def _leave_when_done(self) -> None:
-        """What we published stays ours until it is logged."""
-        if self._leave_wanted and not any(out.unlogged or out.queued for out in self.sender.streams.values()):
+        """What only we may have stays with us until it is logged (without loggers: until everyone has it)."""
+        if not self._leave_wanted or any(out.unlogged or out.queued for out in self.sender.streams.values()):
+            return
+        if not self.buffer.holds(self._kept_by_nobody_else):
             self._leave_wanted = False
             self.membership.leave()
 

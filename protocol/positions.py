@@ -18,14 +18,15 @@ from gossamer.protocol.membership import Membership
 class PositionExchange:
     """Which streams changed since whom was told."""
 
-    __slots__ = ("_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_position", "_seen", "_version")
+    __slots__ = ("_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_oldest", "_position", "_seen", "_version")
 
     def __init__(self, ctx: Context, membership: Membership, position: Callable[[StreamId], int]) -> None:
         """`position(stream)` is the last seq of the prefix to acknowledge; -1 for none."""
         self._ctx = ctx
         self._membership = membership
         self._position = position
-        self._version = 1
+        # Versions of different lives never mix: a confirmation of an earlier life's is below all of ours.
+        self._version = self._oldest = ctx.incarnation << 20
         self._changes: dict[StreamId, int] = {}  # by version, since a change moves a stream to the end
         self._dirty: dict[StreamId, None] = {}
         self._confirmed: dict[NodeId, int] = {}
@@ -50,12 +51,12 @@ class PositionExchange:
 
     def pending(self, nodes: tuple[NodeId, ...]) -> bool:
         """Whether any of them has not been told everything."""
-        return bool(self._dirty) or any(self._confirmed.get(node, 1) < self._version for node in nodes)
+        return bool(self._dirty) or any(self._confirmed.get(node, self._oldest) < self._version for node in nodes)
 
     def tell(self, node: NodeId) -> None:
         """Send what `node` has not confirmed yet, if anything."""
         self._settle()
-        if self._confirmed.get(node, 1) < self._version:
+        if self._confirmed.get(node, self._oldest) < self._version:
             self._send(node)
 
     def acknowledge(self, node: NodeId, streams: Iterable[StreamId]) -> None:
@@ -68,7 +69,7 @@ class PositionExchange:
         """Confirm a vector that was `taken`, and send ours along; an empty vector is a mere confirmation."""
         if message.version == 0:
             return
-        self._confirmed[sender] = max(min(message.confirm, self._version), self._confirmed.get(sender, 0))
+        self._confirmed[sender] = max(min(message.confirm, self._version), self._confirmed.get(sender, self._oldest))
         if taken:
             self._seen[sender] = message.version
             if message.vector:
@@ -76,7 +77,7 @@ class PositionExchange:
                 self._send(sender)
 
     def _send(self, node: NodeId) -> None:
-        confirmed = self._confirmed.get(node, 1)
+        confirmed = self._confirmed.get(node, self._oldest)
         vector: list[Position] = []
         version = self._version
         # Oldest unconfirmed first, so that a vector too long for one message is told version by version.

@@ -6,7 +6,8 @@ takes it from a logger only; so when all have answered, nobody can come to deliv
 declares it void, for good and for all.
 
 A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. Members that do
-not answer (crashed, cut off, disconnected) hold a hole open until they return or are expelled.
+not answer (crashed, cut off, disconnected) hold a hole open until they return or are expelled. Of several loggers the
+leader asks, and the others take it from the leader: two that ask each other would both wait for the other for ever.
 
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """
@@ -21,6 +22,7 @@ from gossamer.protocol.membership import Membership
 from gossamer.protocol.stream import Stream
 
 REPEAT_ROUNDS = 2
+NOTHING = IntervalSet()
 
 
 class Seeker:
@@ -38,6 +40,14 @@ class Seeker:
     def __bool__(self) -> bool:
         return bool(self._holes)
 
+    def asks_for(self, stream: StreamId) -> bool:
+        """Whether a repair may be the answer to our own question."""
+        return stream in self._holes and self._is_ours
+
+    @property
+    def _is_ours(self) -> bool:
+        return not self._membership.has_loggers or (self._ctx.logger and self._membership.leads)
+
     def start(self, stream: Stream) -> None:
         """Seek what the stream still lacks."""
         if stream.id not in self._holes:
@@ -47,13 +57,17 @@ class Seeker:
     def on_lacking(self, sender: NodeId, spans: Iterable[Span]) -> None:
         for span in spans:
             answers = self._answers.get(span.stream)
-            if answers is not None:
+            if answers is not None and self._is_ours:
                 lacking = answers.setdefault(sender, IntervalSet())
                 for first, last in span.ranges:
                     lacking.add(first, last)
                 self._close(self._holes[span.stream])
 
     def on_round(self) -> None:
+        if not self._is_ours:
+            self._holes = {name: stream for name, stream in self._holes.items() if _lacks(stream)}
+            self._answers = {name: {} for name in self._holes}
+            return
         for stream in list(self._holes.values()):
             self._close(stream)
         if self._ctx.round % REPEAT_ROUNDS:
@@ -79,11 +93,10 @@ class Seeker:
         """Give up what everyone lacks; stop when nothing is left to seek."""
         agreed = IntervalSet(_lacks(stream))
         for node in self._membership.others:
-            answered = self._answers[stream.id].get(node)
-            for part in (
-                agreed.ranges() if answered is None else [g for r in agreed.ranges() for g in answered.gaps(*r)]
-            ):
-                agreed.remove(*part)
+            answered = self._answers[stream.id].get(node, NOTHING)
+            for part in agreed.ranges():
+                for unanswered in answered.gaps(*part):
+                    agreed.remove(*unanswered)
         for part in agreed.ranges():
             self._on_void(stream, *part)
         if not _lacks(stream):

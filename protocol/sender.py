@@ -19,7 +19,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import EVENTS_MAX, Packet, pack
 from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position
 from gossamer.protocol.context import Context
-from gossamer.protocol.effects import Acked, Level, Refused
+from gossamer.protocol.effects import Acked, Refused
 from gossamer.protocol.membership import Membership
 
 BACKOFF_MAX = 16
@@ -29,8 +29,8 @@ class Outgoing:
     """One stream that is published here."""
 
     __slots__ = (
-        "acked", "acks", "armed", "backoff", "block_last", "checkout", "closed", "idle", "last_sent_at", "next",
-        "queued", "stream", "unlogged",
+        "acked", "acks", "armed", "began", "backoff", "block_last", "checkout", "closed", "idle", "last_sent_at",
+        "next", "queued", "stream", "unlogged",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId, block_last: int | None) -> None:
@@ -39,6 +39,8 @@ class Outgoing:
         self.unlogged: deque[Packet] = deque()
         """The thesis's `sendbuf`."""
         self.acks: dict[NodeId, int] = {}
+        self.began: dict[NodeId, int] = {}
+        """Where we were when a member came: it need not have what is before, though its position is beyond it."""
         self.acked = -1
         self.last_sent_at = 0.0
         self.backoff = 1
@@ -149,23 +151,30 @@ class Sender:
                 ended += self._ended(outgoing)
         return ended
 
+    def on_new_life(self, node: NodeId) -> None:
+        """A member came, or came back without its memory."""
+        for outgoing in self.streams.values():
+            outgoing.began[node] = outgoing.next
+            outgoing.acks.pop(node, None)
+
     def _free(self, outgoing: Outgoing) -> None:
-        level: Level
-        if self._membership.has_loggers:
-            needed, level = self._ctx.config.loggers_min, "logged"
-            holders = [last for node, last in outgoing.acks.items() if self._may_log(node)]
-        else:
-            needed, level = self.faults, "safe"  # this node is the first of the f + 1
-            holders = list(outgoing.acks.values())
-        if len(holders) < needed:
-            return
-        last = sorted(holders, reverse=True)[needed - 1] if needed else outgoing.next - 1
+        """Forget what enough others keep."""
+        last = outgoing.acked
+        while outgoing.unlogged and self._is_kept(outgoing, outgoing.unlogged[0]):
+            packet = outgoing.unlogged.popleft()
+            self.bytes -= len(packet.blob)
+            last = packet.last
         if last > outgoing.acked:
             outgoing.acked = last
             outgoing.backoff = 1
-            while outgoing.unlogged and outgoing.unlogged[0].last <= last:
-                self.bytes -= len(outgoing.unlogged.popleft().blob)
-            self._ctx.emit(Acked(outgoing.stream, last, level))
+            self._ctx.emit(Acked(outgoing.stream, last, "logged" if self._membership.has_loggers else "safe"))
+
+    def _is_kept(self, outgoing: Outgoing, packet: Packet) -> bool:
+        having = [node for node, last in outgoing.acks.items() if last >= packet.last]
+        if self._membership.has_loggers:
+            return sum(self._may_log(node) for node in having) >= self._ctx.config.loggers_min
+        # This node is the first of the f + 1.
+        return sum(outgoing.began.get(node, 0) <= packet.first for node in having) >= self.faults
 
     def _may_log(self, node: NodeId) -> bool:
         return node == self._ctx.node or self._membership.is_logger(node)
