@@ -82,6 +82,10 @@ class IntervalSet:
         """How many integers are in."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
+    def count_within(self, first: int, last: int) -> int:
+        """How many integers of the span from `first` to `last` are in."""
+        return sum(stop - start + 1 for start, stop in self.overlap(first, last))
+
     def overlap(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of the span from `first` to `last` that are in, ascending."""
         assert first <= last, (first, last)

@@ -49,8 +49,8 @@ class Membership:
     """The table of members, and this node's own way in and out."""
 
     __slots__ = (
-        "_begin", "_ctx", "_on_record", "_peers", "_resume", "_retired", "_sponsored_round", "_sponsors", "_t_join", "_vector",
-        "_views", "introduced", "own", "status", "table",
+        "_begin", "_ctx", "_on_record", "_peers", "_resume", "_retired", "_sponsored_round", "_sponsors", "_t_join",
+        "_vector", "_views", "introduced", "own", "status", "table",
     )  # fmt: skip
 
     def __init__(

@@ -18,7 +18,7 @@ from gossamer.protocol.membership import Membership
 class PositionExchange:
     """Which streams changed since whom was told."""
 
-    __slots__ = ("_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_oldest", "_position", "_seen", "_version")
+    __slots__ = ("_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_oldest", "_position", "_version")
 
     def __init__(self, ctx: Context, membership: Membership, position: Callable[[StreamId], int]) -> None:
         """`position(stream)` is the last seq of the prefix to acknowledge; -1 for none."""
@@ -30,7 +30,6 @@ class PositionExchange:
         self._changes: dict[StreamId, int] = {}  # by version, since a change moves a stream to the end
         self._dirty: dict[StreamId, None] = {}
         self._confirmed: dict[NodeId, int] = {}
-        self._seen: dict[NodeId, int] = {}
 
     def touch(self, stream: StreamId) -> None:
         """The position of a stream may have changed."""
@@ -43,7 +42,6 @@ class PositionExchange:
     def forget_node(self, node: NodeId) -> None:
         """It starts anew and knows nothing of us."""
         self._confirmed.pop(node, None)
-        self._seen.pop(node, None)
 
     def forget_all(self) -> None:
         """We start anew, and everyone forgets what we told."""
@@ -61,20 +59,16 @@ class PositionExchange:
 
     def acknowledge(self, node: NodeId, streams: Iterable[StreamId]) -> None:
         """Tell the positions of some streams on the spot."""
-        own = self._membership.own
         vector = tuple(Position(name, self._position(name)) for name in streams)
-        self._ctx.send(node, Positions(own.freshness, 0, 0, self._membership.table.root, vector))
+        self._ctx.send(node, self._message(0, 0, vector))
 
     def on_positions(self, sender: NodeId, message: Positions, taken: bool) -> None:
-        """Confirm a vector that was `taken`, and send ours along; an empty vector is a mere confirmation."""
-        if message.version == 0:
-            return
-        self._confirmed[sender] = max(min(message.confirm, self._version), self._confirmed.get(sender, self._oldest))
-        if taken:
-            self._seen[sender] = message.version
-            if message.vector:
-                self._settle()
-                self._send(sender)
+        """Confirm a vector that was `taken`. Nothing else: an answer with our own vector would be answered in turn,
+        and while traffic flows there is always something new to say."""
+        known = self._confirmed.get(sender, self._oldest)
+        self._confirmed[sender] = max(min(message.confirm, self._version), known)
+        if taken and message.version and message.vector:
+            self._ctx.send(sender, self._message(0, message.version, ()))
 
     def _send(self, node: NodeId) -> None:
         confirmed = self._confirmed.get(node, self._oldest)
@@ -93,8 +87,10 @@ class PositionExchange:
             vector.append(Position(name, self._position(name)))
         else:
             version = self._version
-        own, root = self._membership.own, self._membership.table.root
-        self._ctx.send(node, Positions(own.freshness, version, self._seen.get(node, 0), root, tuple(vector)))
+        self._ctx.send(node, self._message(version, 0, tuple(vector)))
+
+    def _message(self, version: int, confirm: int, vector: tuple[Position, ...]) -> Positions:
+        return Positions(self._membership.own.freshness, version, confirm, self._membership.table.root, vector)
 
     def _settle(self) -> None:
         if self._dirty:

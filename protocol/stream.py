@@ -108,20 +108,30 @@ class Stream:
 
     def check(self) -> None:
         """Invariant 3.3 and Property 3.5, asserted in tests after every step."""
-        story = f"{self.id} start={self.start} next={self.next} lastseen={self.lastseen} excused={self.excused}"
-        if self.gaps is None:
-            assert self.next == self.lastseen + 1, story
-            return
         gaps = self.gaps
-        story += f" gmissing={gaps.gmissing} missing={gaps.missing} held={[(h.first, h.last) for h in gaps.held]}"
-        covered = IntervalSet()
-        for first, last in [*gaps.gmissing.ranges(), *gaps.missing.ranges(), *((h.first, h.last) for h in gaps.held)]:
-            assert not covered.overlap(first, last), f"counted twice: {first}..{last} in {story}"
-            covered.add(first, last)
-        assert gaps.gmissing or gaps.missing, f"no gap, yet not in order: {story}"
-        assert covered.ranges() == ((self.next, self.lastseen),), story
-        missing = IntervalSet([*gaps.gmissing.ranges(), *gaps.missing.ranges()])
-        for first, last in [*gaps.asked.ranges(), *gaps.sealed.ranges()]:
-            assert missing.overlap(first, last) == [(first, last)], f"asked or sealed but not missing: {story}"
+        if gaps is None:
+            assert self.next == self.lastseen + 1, self.story()
+            return
+        missing = [*gaps.gmissing.ranges(), *gaps.missing.ranges()]
+        assert missing, f"no gap, yet not in order: {self.story()}"
+        at = self.next
+        for first, last in sorted([*missing, *((held.first, held.last) for held in gaps.held)]):
+            assert first == at, f"{min(first, at)} is in two places or in none: {self.story()}"
+            at = last + 1
+        assert at == self.lastseen + 1, self.story()
+        for first, last in (*gaps.asked.ranges(), *gaps.early.ranges(), *gaps.sealed.ranges()):
+            lacked = gaps.gmissing.count_within(first, last) + gaps.missing.count_within(first, last)
+            assert lacked == last - first + 1, f"asked for or sealed, but not missing: {self.story()}"
         for first, last in gaps.sealed.ranges():
-            assert gaps.missing.overlap(first, last) == [(first, last)], f"sealed but not a logger's: {story}"
+            assert gaps.missing.overlap(first, last) == [(first, last)], f"sealed, but not a logger's: {self.story()}"
+
+    def story(self) -> str:
+        """All of it on one line, for the one who has to find out what went wrong."""
+        told = f"{self.id} start={self.start} next={self.next} lastseen={self.lastseen} excused={self.excused}"
+        if self.gaps is None:
+            return told
+        gaps, held = self.gaps, [(held.first, held.last) for held in self.gaps.held]
+        return (
+            f"{told} gmissing={gaps.gmissing} missing={gaps.missing} held={held} asked={gaps.asked} "
+            f"early={gaps.early} sealed={gaps.sealed}"
+        )
