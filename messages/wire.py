@@ -246,8 +246,8 @@ class Positions(_Message, frozen=True, tag=21):
     """Acknowledgements: I have each stream up to its position (a logger: on disk).
 
     Only what changed since the last `version` that the receiver confirmed; version 0 wants no confirmation, and an
-    empty vector is one: `confirm` is the version of the receiver's that I have taken. `members_root` lets a logger apply
-    positions only when it knows every member that I know (rpbcast §5.3); `freshness` tells lives of the sender apart.
+    empty vector is one: `confirm` is the version of the receiver's that I have taken. `members_root` lets a logger
+    apply them only when it knows every member that I know (rpbcast §5.3); `freshness` tells lives of the sender apart.
     """
 
     freshness: Version
