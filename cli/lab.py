@@ -2,7 +2,11 @@
 
 import typer
 
+from gossamer.cli import lab_run
+
 app = typer.Typer(no_args_is_help=True, help="Experiments and simulation with the production protocol code.")
+app.command("list")(lab_run.list_experiments)
+app.add_typer(lab_run.app, name="run")
 
 
 @app.callback()

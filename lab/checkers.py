@@ -118,7 +118,8 @@ class Checker(Observer):
         life = self.lives[node]
         life.status = status
         if status == "member" and life.member_since_s is None:
-            since_s = life.before.member_since_s if life.before is not None else None
+            stayed = life.before is not None and life.before.status in WAITED_FOR
+            since_s = life.before.member_since_s if life.before is not None and stayed else None
             life.member_since_s = at_s if since_s is None else since_s
 
     # Publishing -----------------------------------------------------------------------------------------------------

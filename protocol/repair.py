@@ -35,7 +35,7 @@ class Repair:
 
     __slots__ = (
         "_ageing", "_busy_until", "_ctx", "_flights", "_grace", "_late", "_membership", "_on_late", "_open",
-        "_receiver", "_selection", "_serial", "_unanswered", "_wanted", "hurry",
+        "_receiver", "_selection", "_serial", "_turn", "_unanswered", "_wanted", "hurry",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,7 @@ class Repair:
         self._serial = 0
         self._busy_until = -1.0
         self._unanswered = 0
+        self._turn = ctx.rng.randrange(1_000)
         self.hurry = False
         """A gap has opened since the last round: do not wait for a slow one."""
 
@@ -180,7 +181,8 @@ class Repair:
     def _recover(self, lacks: Lacks) -> None:
         loggers = [node for node in self._membership.loggers if node in self._membership.active]
         if lacks and loggers:
-            logger = self._ctx.rng.choice(loggers)
+            self._turn += 1  # in turn: what one has collected another may have, and all must say so before it is gone
+            logger = loggers[self._turn % len(loggers)]
             self._ctx.send(logger, Recover(self._fly(lacks, logger, logger=True)))
 
     def _fly(self, lacks: Lacks, to: NodeId, logger: bool) -> tuple[Span, ...]:

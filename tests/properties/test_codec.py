@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -220,7 +220,7 @@ def fuzz(messages_max: int, mutants_each: int) -> Counter[str]:
     outcomes: Counter[str] = Counter()
 
     # A mutation is a seeded random one and not Hypothesis's own: a hundred times as many fit into a second.
-    @settings(max_examples=messages_max, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=messages_max)
     @given(messages() | st.builds(wire.Data, st.just("b1"), packets()), st.integers(0, 2**32))
     def run(message: wire.Message, seed: int) -> None:
         rng = random.Random(seed)

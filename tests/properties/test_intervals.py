@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
@@ -87,6 +87,7 @@ class AgainstPlainSets(RuleBasedStateMachine):
             check_equal(intervals, model)
 
 
+AgainstPlainSets.TestCase.settings = settings(max_examples=80, stateful_step_count=25)
 TestAgainstPlainSets = AgainstPlainSets.TestCase
 
 
