@@ -47,7 +47,7 @@ _WAKE = Wake()
 class Machine(Protocol):
     """What drives like `gossamer.protocol.node.Node`."""
 
-    def handle(self, input: Input, now: float) -> list[Effect]: ...
+    def handle(self, given: Input, now: float, /) -> list[Effect]: ...
 
     def next_deadline(self) -> float: ...
 
@@ -55,9 +55,10 @@ class Machine(Protocol):
 class NodeFactory(Protocol):
     def __call__(
         self,
-        node_id: str,
+        node: str,
         config: Config,
         rng: random.Random,
+        /,
         *,
         peers: tuple[str, ...] = (),
         logger: bool = False,
