@@ -107,7 +107,7 @@ class Node:
         self.selection = Selection(ctx)
         self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
         self.receiver = Receiver(ctx, self.repair.on_gap)
-        self.repair.attach(self.receiver)
+        self.repair.attach(self._excuse)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.sender = Sender(ctx, self.membership)
