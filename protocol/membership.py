@@ -167,6 +167,9 @@ class Membership:
             return False
         self.merge(message.member)
         known = self.table.get(sender)
+        if known is not None and known.freshness > message.member.freshness:
+            # An earlier life of it went on to be fresher than this one began: it has to know, or would call in vain.
+            self._ctx.send(sender, Sponsor(message.member.freshness, (known,), ()))
         return known is not None and known.freshness == message.member.freshness
 
     def sponsor(self, node: NodeId, message: Join) -> None:

@@ -627,7 +627,9 @@ class Node:
 
     def _leave_when_done(self) -> None:
         """What only we may have stays with us until it is logged (without loggers: until everyone has it)."""
-        if not self._leave_wanted or any(out.unlogged or out.queued for out in self.sender.streams.values()):
+        if not self._leave_wanted or self.membership.status != "member":
+            return
+        if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
         if not self.buffer.holds(self._kept_by_nobody_else):
             self._leave_wanted = False
