@@ -14,6 +14,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
+    RANGES_MAX,
     Active,
     Beat,
     Beats,
@@ -49,7 +50,7 @@ from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
 from gossamer.protocol.effects import Effect, Reason, Refused, Stored
 from gossamer.protocol.gossip import Answers
-from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import LoggerRole
@@ -476,12 +477,12 @@ class Node:
                 for part in self.logger.log(span.stream).committed.ranges():
                     absent.remove(*part)
             if absent:
-                lacking.append(Span(span.stream, absent.ranges()))
+                lacking.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
                 if stream is not None and by_logger:
                     for part in absent.ranges():
                         self.repair.seal(stream, *part)
-        if packets:
-            self._ctx.send(sender, Repair(tuple(packets)))
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+            self._ctx.send(sender, Repair(chosen))
         if lacking:
             self._ctx.send(sender, Lacking(tuple(lacking)))
 
@@ -540,6 +541,8 @@ class Node:
         self.exchange.forget_stream(name)
         self.stability.retire(name)
         self.buffer.forget(name)
+        if self.logger is not None:
+            self.logger.retire(name)
 
     # Signatures -----------------------------------------------------------------------------------------------------
 
