@@ -329,6 +329,7 @@ def test_the_highest_promise_of_the_majority_counts():
 
 def test_a_late_answer_to_an_earlier_question_does_not_count():
     bench = opened()
+    bench.publish(1, stream=NAMED)
     bench.did()
     bench.checked_out(asked=-1)
     assert bench.checked_out(asked=-1) == ([], [])
