@@ -12,7 +12,7 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from gossamer.lab.checkers import SERIAL, Checker, Violation
-from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition
+from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, Straggle
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
 from gossamer.lab.story import StoryTeller
@@ -45,6 +45,7 @@ class Plan:
     burst: float
     duplicate: float
     delay_ms: float
+    straggle: float
     partitions: int
     crashes: int
     resume: bool
@@ -129,6 +130,7 @@ def draw(seed: int) -> Plan:
         burst=maybe(0.2, 0.1),
         duplicate=maybe(0.4, 0.2),
         delay_ms=maybe(0.5, 60.0),
+        straggle=maybe(0.3, 0.2),
         partitions=rng.choice((0, 0, 1, 2)),
         crashes=crashes,
         resume=rng.random() < 0.5,
@@ -226,6 +228,8 @@ class Run:
             world.add_rule(Duplicate(plan.duplicate))
         if plan.delay_ms:
             world.add_rule(Delay(plan.delay_ms))
+        if plan.straggle:
+            world.add_rule(Straggle(plan.straggle))
         everyone = [*self.loggers, *self.brokers]
         for _ in range(plan.partitions):
             side = rng.sample(everyone, rng.randint(1, len(everyone) - 1))
@@ -251,9 +255,17 @@ class Run:
             world.at(at_s, self._tell, name, Disconnect())
             world.at(at_s + rng.uniform(0.1, plan.duration_s), self._tell, name, Reconnect())
         for number in range(plan.joins):
-            world.at(start_s + rng.uniform(0, plan.duration_s), self._join, f"j{number}")
+            self._draw_join(f"j{number}", start_s + rng.uniform(0, plan.duration_s))
         for name in rng.sample(self.brokers[1:], plan.leaves):
             world.at(start_s + rng.uniform(0, plan.duration_s), self._tell, name, Leave())
+
+    def _draw_join(self, name: str, at_s: float) -> None:
+        """Through a logger; or through brokers while loggers are out of reach and hear of it last."""
+        if self.rng.random() < 0.5:
+            self.world.at(at_s, self._join, name, self.founders)
+        else:
+            self.world.add_rule(Partition([name], self.loggers, start_s=at_s, stop_s=at_s + self.rng.uniform(0.5, 3.0)))
+            self.world.at(at_s, self._join, name, tuple(self.brokers))
 
     def _draw_workload(self, start_s: float) -> None:
         rng, plan = self.rng, self.plan
@@ -303,8 +315,8 @@ class Run:
         if self.world.is_up(name):
             self.world.tell(name, given)
 
-    def _join(self, name: str) -> None:
-        self.world.add(name, peers=self.founders)
+    def _join(self, name: str, peers: tuple[str, ...]) -> None:
+        self.world.add(name, peers=peers)
 
     # Healing --------------------------------------------------------------------------------------------------------
 
