@@ -260,6 +260,11 @@ class Checker(Observer):
 
     # Liveness -------------------------------------------------------------------------------------------------------
 
+    def outsider(self) -> str | None:
+        """A node that is up and wants in, or out, and is not yet."""
+        settled: tuple[Status, ...] = ("member", "outside")
+        return next((name for name, life in self.lives.items() if life.status not in settled), None)
+
     def owing(self) -> tuple[str, EventId] | None:
         """A live member that lacks something it must have in the end, and what; None if there is none."""
         members = [life for life in self.lives.values() if life.status == "member" and life.member_since_s is not None]

@@ -19,7 +19,7 @@ from gossamer.lab.story import StoryTeller
 from gossamer.lab.topology import uniform
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
-from gossamer.messages.ids import DEFAULT_GROUP, EventId, named_stream
+from gossamer.messages.ids import DEFAULT_GROUP, EventId, issued_by, named_stream
 from gossamer.protocol.config import Config
 from gossamer.protocol.inputs import Close, Disconnect, Expel, Leave, Open, Reconnect
 from gossamer.protocol.node import Node
@@ -177,6 +177,7 @@ class Run:
         self._serial = 0
         self._slot: dict[tuple[str, int], int] = {}
         self._opened: dict[tuple[str, int], None] = {}
+        self._closed: dict[str, None] = {}
         self._gone: dict[str, None] = {}
 
     def execute(self) -> Outcome:
@@ -206,12 +207,35 @@ class Run:
         world.run(world.now_s + plan.duration_s)
         self._heal()
         limit_s = LIVENESS_ROUNDS * plan.config.round_interval_s + 30.0
+        if not world.run_until(lambda: self.checker.outsider() is None, limit_s, every_s=0.5):
+            raise Violation("liveness", f"{self.checker.outsider()} is still not in, {limit_s:.0f} s after healing")
         if not world.run_until(lambda: self.checker.owing() is None, limit_s, every_s=0.5):
             owing = self.checker.owing()
             assert owing is not None
             node, event = owing
             raise Violation("liveness", f"{node} still lacks {event}, {limit_s:.0f} s after healing", event)
-        world.run(world.now_s + 2.0)
+        if not world.run_until(lambda: self._left_over() is None, limit_s, every_s=0.5):
+            node, stream = self._left_over() or ("", "")
+            what = f"{node} still remembers {stream}, which is over, {limit_s:.0f} s after everyone had it"
+            raise Violation("no trace", what, EventId(stream, 0))
+
+    def _left_over(self) -> tuple[str, str] | None:
+        """A live member that keeps something of a stream that is over: closed, or its publisher dead or gone."""
+        lives = self.checker.lives
+        owners = {published.stream: published.life for published in self.checker.published_events.values()}
+        over = {
+            stream: None
+            for stream, life in owners.items()
+            if issued_by(stream) is not None and (stream in self._closed or not life.up or life.status == "outside")
+        }
+        for name, life in lives.items():
+            node = self.world.hosts[name].node
+            assert isinstance(node, Node)
+            if life.status == "member":
+                for stream in node.receiver.streams:
+                    if stream in over:
+                        return name, stream
+        return None
 
     # What happens ---------------------------------------------------------------------------------------------------
 
@@ -298,6 +322,7 @@ class Run:
 
     def _close(self, node: str, number: int) -> None:
         if self.world.is_up(node) and number < self.plan.streams:
+            self._closed[self._stream(node, number)] = None
             self.world.tell(node, Close(self._stream(node, number)))
             self._slot[node, number] = self._slot.get((node, number), 0) + 1
 
