@@ -103,7 +103,7 @@ def collect_too_early(node: Node) -> None:
     class Optimist(Stability):
         __slots__ = ()
 
-        def stable(self, stream: StreamId, own: int) -> int:
+        def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
             return own
 
     become(node.stability, Optimist)

@@ -277,7 +277,7 @@ class LoggerRole:
                 logged_at, last = log.logged_at[0]
                 if logged_at > expired:
                     if stable is None:
-                        stable = self._stability.stable(name, log.prefix)
+                        stable = self._stability.stable(name, log.prefix, log.collected)
                     if last > stable:
                         upto = max(upto, stable)
                         break

@@ -110,7 +110,7 @@ class Node:
         self.selection = Selection(ctx)
         self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
         self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened)
-        self.repair.attach(self.receiver)
+        self.repair.attach(self._excuse)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.sender = Sender(ctx, self.membership)
@@ -655,7 +655,9 @@ class Node:
 
     def _leave_when_done(self) -> None:
         """What only we may have stays with us until it is logged (without loggers: until everyone has it)."""
-        if not self._leave_wanted or any(out.unlogged or out.queued for out in self.sender.streams.values()):
+        if not self._leave_wanted or self.membership.status != "member":
+            return
+        if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
         if not self.buffer.holds(self._kept_by_nobody_else):
             self._leave_wanted = False

@@ -16,6 +16,7 @@ from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stream import Gaps, Held, Stream
 
 OnGap = Callable[[Stream, int, int], None]
+OnOpened = Callable[[Stream], None]
 
 
 class Receiver:
@@ -23,7 +24,7 @@ class Receiver:
 
     __slots__ = ("_ctx", "_held_bytes", "_on_gap", "_on_opened", "retired", "streams")
 
-    def __init__(self, ctx: Context, on_gap: OnGap, on_opened: Callable[[Stream], None]) -> None:
+    def __init__(self, ctx: Context, on_gap: OnGap, on_opened: OnOpened = lambda _: None) -> None:
         self._ctx = ctx
         self._on_gap = on_gap
         self._on_opened = on_opened

@@ -44,12 +44,13 @@ class Stability:
                 if last > acks.get(stream, -1):
                     acks[stream] = last
 
-    def stable(self, stream: StreamId, own: int) -> int:
-        """The last seq up to which everyone waited for has it; `own` is this node's position."""
+    def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
+        """The last seq up to which everyone waited for has it; `own` is this node's position. Who left is not waited
+        for in what is `collected` already."""
         lowest = own
         for node, until in self._until.items():
             position = self._acks[node].get(stream, -1)
-            if position < lowest and (until is None or position < until.get(stream, -1)):
+            if position < lowest and (until is None or max(position, collected) < until.get(stream, -1)):
                 lowest = position
         return lowest
 
