@@ -138,13 +138,11 @@ class LoggerRole:
             if origin is not None:
                 self._origins.setdefault(origin, {})[packet.stream] = None
 
-    def store_void(self, stream: StreamId, first: int, last: int, then: Callable[[], None]) -> None:
-        """Record that these will never exist; `then` once that is on disk."""
-        self.save(Void(Span(stream, ((first, last),))), then)
-
-    def save(self, record: Record, then: Callable[[], None]) -> None:
+    def save(self, record: Record, then: Callable[[], None] | None = None) -> None:
+        """Write a record; `then` once it is on disk, with all that was written before it."""
         self._unsaved.append(record)
-        self._waiting.append(then)
+        if then is not None:
+            self._waiting.append(then)
 
     def flush(self) -> None:
         """One write for everything that one input brought."""

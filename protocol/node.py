@@ -49,7 +49,7 @@ from gossamer.protocol import inputs
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
-from gossamer.protocol.effects import Effect, Reason, Refused, Stored
+from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored, Void
 from gossamer.protocol.gossip import Answers
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.heartbeats import Heartbeats
@@ -190,6 +190,8 @@ class Node:
     # Inputs ---------------------------------------------------------------------------------------------------------
 
     def _on_start(self, _: inputs.Start) -> None:
+        if self._stored is not None:
+            self.receiver.retired.merge(self._stored.retired)
         if self.logger is not None:
             self.receiver.begin(tuple(Position(name, last) for name, last in self.logger.start()))
         self.membership.start((*self._roster, *(self._stored.members if self._stored else ())))
@@ -301,9 +303,14 @@ class Node:
             for name, last in self.heartbeats.ended.items()
             if self.position(name) >= last and self.stability.is_complete(name, last)
         )
-        if over:
-            self.heartbeats.on_retire(over)
+        if not over:
+            return
+        self.heartbeats.on_retire(over)
+        if self.logger is None:
             self._ctx.multicast(self.membership.active, Retire(over))
+        else:  # not before it is on disk: a logger that forgot it would tell a joiner of the stream
+            everyone = self.membership.active
+            self.logger.save(Over(over[-1]), lambda: self._ctx.multicast(everyone, Retire(over)))
 
     def _sinks(self) -> tuple[NodeId, ...]:
         """Who is told our positions: a logger tells everyone, everyone tells the loggers; without loggers, all all."""
@@ -459,7 +466,7 @@ class Node:
         self._excuse(stream, first, last, "void")
         if self.logger is not None:
             for part in lacking:
-                self.logger.store_void(stream.id, *part, then=lambda: None)
+                self.logger.save(Void(Span(stream.id, (part,))))
 
     def on_busy(self, _: NodeId, __: Busy) -> None:
         if self._ctx.config.repair_first == "auto":
@@ -513,8 +520,9 @@ class Node:
             self._excuse(stream, first, last, "lost")
             return
         self._excuse(stream, first, last, "void")
-        gone = Gone((Span(stream.id, ((first, last),)),), True)
-        self.logger.store_void(stream.id, first, last, lambda: self._ctx.multicast(self.membership.active, gone))
+        span = Span(stream.id, ((first, last),))
+        gone = Gone((span,), True)
+        self.logger.save(Void(span), lambda: self._ctx.multicast(self.membership.active, gone))
 
     def _excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
         self.receiver.excuse(stream, first, last, reason)
@@ -565,6 +573,8 @@ class Node:
         self.orphans.forget(name)
         self.stability.retire(name)
         self.buffer.forget(name)
+        if self.logger is not None:
+            self.logger.save(Over(name))
 
     # Signatures -----------------------------------------------------------------------------------------------------
 
