@@ -80,13 +80,14 @@ class Heartbeats:
             if ours:
                 self._ctx.send(sender, Beats(message.buckets, tuple(ours), False))
 
-    def on_retire(self, streams: Iterable[StreamId]) -> None:
-        """Everyone has these in full, and they are over: forget them."""
-        for name in streams:
-            if self._receiver.retire(name):
-                self.table.discard(name)
-                self.ended.pop(name, None)
-                self._on_retired(name)
+    def on_retire(self, streams: Iterable[StreamId]) -> tuple[StreamId, ...]:
+        """Everyone has these in full, and they are over: forget them. Returns those that we could."""
+        over = tuple(name for name in streams if self._receiver.retire(name))
+        for name in over:
+            self.table.discard(name)
+            self.ended.pop(name, None)
+            self._on_retired(name)
+        return over
 
 
 def _digest(beat: Beat) -> bytes:

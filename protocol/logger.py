@@ -139,10 +139,14 @@ class LoggerRole:
                 self._origins.setdefault(origin, {})[packet.stream] = None
 
     def save(self, record: Record, then: Callable[[], None] | None = None) -> None:
-        """Write a record; `then` once it is on disk, with all that was written before it."""
+        """Write a record; `then` once it is on disk."""
         self._unsaved.append(record)
         if then is not None:
-            self._waiting.append(then)
+            self.when_saved(then)
+
+    def when_saved(self, then: Callable[[], None]) -> None:
+        """Call back when what was written for this input is on disk."""
+        self._waiting.append(then)
 
     def flush(self) -> None:
         """One write for everything that one input brought."""

@@ -298,19 +298,19 @@ class Node:
             self._retire_stable()
 
     def _retire_stable(self) -> None:
-        over = tuple(
-            name
-            for name, last in self.heartbeats.ended.items()
-            if self.position(name) >= last and self.stability.is_complete(name, last)
+        """As the leader: ended streams that everyone has in full may be forgotten by all."""
+        over = self.heartbeats.on_retire(
+            [
+                name
+                for name, last in self.heartbeats.ended.items()
+                if self.position(name) >= last and self.stability.is_complete(name, last)
+            ]
         )
-        if not over:
-            return
-        self.heartbeats.on_retire(over)
-        if self.logger is None:
-            self._ctx.multicast(self.membership.active, Retire(over))
-        else:  # not before it is on disk: a logger that forgot it would tell a joiner of the stream
-            everyone = self.membership.active
-            self.logger.save(Over(over[-1]), lambda: self._ctx.multicast(everyone, Retire(over)))
+        everyone = self.membership.active
+        if over and self.logger is None:
+            self._ctx.multicast(everyone, Retire(over))
+        elif over and self.logger is not None:  # not before it is on disk, or it could tell a joiner of the stream
+            self.logger.when_saved(lambda: self._ctx.multicast(everyone, Retire(over)))
 
     def _sinks(self) -> tuple[NodeId, ...]:
         """Who is told our positions: a logger tells everyone, everyone tells the loggers; without loggers, all all."""
