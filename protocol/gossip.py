@@ -6,7 +6,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import RANGES_MAX, Repair, Span
 from gossamer.protocol.context import Context
-from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.sender import Sender
@@ -53,9 +53,9 @@ class Answers:
                 had = IntervalSet(part for gap in absent.ranges() for part in stream.had(*gap))
                 if had:
                     collected.append(Span(span.stream, had.ranges()[:RANGES_MAX]))
-        if packets:
-            self._sample(requester, packets)
-            self._ctx.send(requester, Repair(tuple(packets)))
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+            self._sample(requester, chosen)
+            self._ctx.send(requester, Repair(chosen))
         return tuple(collected)
 
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:

@@ -6,10 +6,11 @@ it stays until it is stable, since nobody else will keep it.
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
+from gossamer.messages.wire import PACKETS_MAX
 
 
 class GossipBuffer:
@@ -95,3 +96,14 @@ class GossipBuffer:
         del firsts[at], packets[at]
         if not firsts:
             del self._streams[stream]
+
+
+def fitting(packets: Iterable[Packet], bytes_max: int) -> tuple[Packet, ...]:
+    """As many of these as one answer may bring; the rest is asked for again."""
+    chosen: list[Packet] = []
+    for packet in packets:
+        if bytes_max <= 0 or len(chosen) == PACKETS_MAX:
+            break
+        bytes_max -= len(packet.blob)
+        chosen.append(packet)
+    return tuple(chosen)

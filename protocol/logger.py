@@ -24,7 +24,7 @@ from gossamer.messages.wire import (
 )
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Collect, Load, Persist, Promise, Record, Stored, Void
-from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stability import Stability
@@ -36,9 +36,9 @@ _Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Call
 class Log:
     """What this logger has of one stream."""
 
-    __slots__ = ("collected", "committed", "gone", "logged_at", "prefix", "promise", "void")
+    __slots__ = ("collected", "committed", "gone", "logged_at", "prefix", "promise", "retired", "void")
 
-    def __init__(self) -> None:
+    def __init__(self, retired: bool = False) -> None:
         self.committed = IntervalSet()
         """On disk."""
         self.void = IntervalSet()
@@ -52,6 +52,8 @@ class Log:
         self.logged_at: deque[tuple[float, int]] = deque()
         """When the prefix reached where: the ages for retention."""
         self.promise: Promise | None = None
+        self.retired = retired
+        """It is over, and everyone has it: the acknowledgements that said so are forgotten."""
 
     def advance(self, now: float) -> bool:
         """Move the prefix over what has been settled."""
@@ -112,7 +114,7 @@ class LoggerRole:
             log.promise = found.promise
 
     def log(self, stream: StreamId) -> Log:
-        return self.logs.get(stream) or self.logs.setdefault(stream, Log())
+        return self.logs.get(stream) or self.logs.setdefault(stream, Log(stream in self._retired))
 
     def prefix(self, stream: StreamId) -> int:
         log = self.logs.get(stream)
@@ -122,6 +124,7 @@ class LoggerRole:
         """Take up what is on disk: returns each stream's position, and reads again what lies beyond a hole."""
         beyond: list[Span] = []
         for name, log in self.logs.items():
+            log.retired = name in self._retired
             log.advance(self._ctx.now)
             ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]
             _append(beyond, name, tuple(ranges))
@@ -193,6 +196,8 @@ class LoggerRole:
         for span in lacks:
             log = self.logs.get(span.stream)
             if log is None:
+                if span.stream in self._retired:
+                    _append(gone, span.stream, span.ranges)
                 continue
             if not self._has_tokens():
                 self._ctx.send(sender, Busy())
@@ -234,15 +239,8 @@ class LoggerRole:
         self._ctx.emit(Load(self._token, tuple(spans)))
 
     def _send_packets(self, to: NodeId, packets: Iterable[Packet]) -> None:
-        chosen: list[Packet] = []
-        budget = self._ctx.config.repair_bytes_max
-        for packet in packets:
-            if budget <= 0:
-                break  # the rest is asked for again
-            budget -= len(packet.blob)
-            chosen.append(packet)
-        if chosen:
-            self._ctx.send(to, Repair(tuple(chosen)))
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+            self._ctx.send(to, Repair(chosen))
 
     def _has_tokens(self) -> bool:
         """A token bucket of a quarter of a second's answers: what is over the limit is not answered but said."""
@@ -265,6 +263,14 @@ class LoggerRole:
 
     # Collecting -----------------------------------------------------------------------------------------------------
 
+    def retire(self, stream: StreamId) -> None:
+        """Everyone has it in full: it is retained like the rest, and then nothing is left of it."""
+        log = self.logs.get(stream)
+        if log is not None:
+            log.retired = True
+            if not log.committed:
+                del self.logs[stream]
+
     def collect(self) -> None:
         """Stability-oriented with a timeout as failsafe (rpbcast §5.2), and retention on top."""
         config = self._ctx.config
@@ -279,7 +285,8 @@ class LoggerRole:
                 logged_at, last = log.logged_at[0]
                 if logged_at > expired:
                     if stable is None:
-                        stable = self._stability.stable(name, log.prefix, log.collected)
+                        known = self._stability.stable(name, log.prefix, log.collected)
+                        stable = log.prefix if log.retired else known
                     if last > stable:
                         upto = max(upto, stable)
                         break
@@ -289,7 +296,7 @@ class LoggerRole:
                 log.collected = upto
                 log.committed.remove(0, upto)
                 self._ctx.emit(Collect(name, upto))
-                if not log.committed and name in self._retired:
+                if log.retired and not log.committed:
                     over.append(name)
         for name in over:
             del self.logs[name]

@@ -14,6 +14,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
+    RANGES_MAX,
     Active,
     Beat,
     Beats,
@@ -51,7 +52,7 @@ from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
 from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored, Void
 from gossamer.protocol.gossip import Answers
-from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import LoggerRole
@@ -494,12 +495,12 @@ class Node:
                 for part in self.logger.log(span.stream).committed.ranges():
                     absent.remove(*part)
             if absent:
-                lacking.append(Span(span.stream, absent.ranges()))
+                lacking.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
                 if stream is not None and by_logger:
                     for part in absent.ranges():
                         self.repair.seal(stream, *part)
-        if packets:
-            self._ctx.send(sender, Repair(tuple(packets)))
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+            self._ctx.send(sender, Repair(chosen))
         if lacking:
             self._ctx.send(sender, Lacking(tuple(lacking)))
 
@@ -574,6 +575,7 @@ class Node:
         self.stability.retire(name)
         self.buffer.forget(name)
         if self.logger is not None:
+            self.logger.retire(name)
             self.logger.save(Over(name))
 
     # Signatures -----------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class PositionExchange:
         and while traffic flows there is always something new to say."""
         known = self._confirmed.get(sender, self._oldest)
         self._confirmed[sender] = max(min(message.confirm, self._version), known)
-        if taken and message.version and message.vector:
+        if taken and message.version:
             self._ctx.send(sender, self._message(0, message.version, ()))
 
     def _send(self, node: NodeId) -> None:

@@ -14,13 +14,15 @@ import heapq
 from collections import deque
 from collections.abc import Iterable
 
+from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
-from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import EVENTS_MAX, Packet, pack
 from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Acked, Refused
 from gossamer.protocol.membership import Membership
+from gossamer.protocol.retired import RetiredStreams
 
 BACKOFF_MAX = 16
 
@@ -69,12 +71,14 @@ class _CheckingOut:
 class Sender:
     """All streams that are published at this node."""
 
-    __slots__ = ("_ctx", "_due", "_membership", "bytes", "streams")
+    __slots__ = ("_ctx", "_due", "_membership", "_over", "bytes", "streams")
 
     def __init__(self, ctx: Context, membership: Membership) -> None:
         self._ctx = ctx
         self._membership = membership
         self._due: list[tuple[float, StreamId]] = []
+        self._over = RetiredStreams()
+        """Ended here: their numbers are used up."""
         self.streams: dict[StreamId, Outgoing] = {}
         self.bytes = 0
 
@@ -91,11 +95,14 @@ class Sender:
     def publish(self, stream: StreamId, contents: tuple[Content, ...]) -> list[Packet]:
         """Number and encode events; returns the packets to disseminate now."""
         outgoing = self.streams.get(stream)
-        if outgoing is None:
-            outgoing = self.streams[stream] = Outgoing(stream, block_last=None)
-        if outgoing.closed:
+        if (outgoing is not None and outgoing.closed) or stream in self._over:
             self._ctx.emit(Refused(stream, len(contents), "the stream is closed"))
             return []
+        if outgoing is None:
+            if issued_by(stream) is None:  # its numbers may be another incarnation's
+                self._ctx.emit(Refused(stream, len(contents), "the publisher is not open"))
+                return []
+            outgoing = self.streams[stream] = Outgoing(stream, block_last=None)
         if self.bytes >= self._ctx.config.send_buffer_bytes_max:
             self._ctx.emit(Refused(stream, len(contents), "the send buffer is full"))
             return []
@@ -118,8 +125,9 @@ class Sender:
                 room = min(room, outgoing.block_last - outgoing.next + 1)
             if room <= 0:
                 break
-            packet = pack(outgoing.stream, outgoing.next, outgoing.queued[:room])
-            del outgoing.queued[:room]
+            packet = self._pack(outgoing, min(room, len(outgoing.queued)))
+            if packet is None:
+                continue
             outgoing.next = packet.last + 1
             outgoing.unlogged.append(packet)
             self.bytes += len(packet.blob)
@@ -137,6 +145,21 @@ class Sender:
             outgoing.checkout = _CheckingOut(outgoing.block_last + config.block_seqs)
             self._check_out(outgoing)
         return packets
+
+    def _pack(self, outgoing: Outgoing, count: int) -> Packet | None:
+        """The next `count` events as a packet, or fewer if they are too many bytes; None if one alone is too many."""
+        while True:
+            try:
+                packet = pack(outgoing.stream, outgoing.next, outgoing.queued[:count])
+            except UsageError as error:
+                if count == 1:
+                    del outgoing.queued[0]
+                    self._ctx.emit(Refused(outgoing.stream, 1, str(error)))
+                    return None
+                count //= 2
+            else:
+                del outgoing.queued[:count]
+                return packet
 
     # Acknowledgements -----------------------------------------------------------------------------------------------
 
@@ -189,6 +212,7 @@ class Sender:
         if not outgoing.closed or outgoing.unlogged or outgoing.queued:
             return ()
         del self.streams[outgoing.stream]
+        self._over.add(outgoing.stream)
         if outgoing.next == 0:
             return ()
         return (Beat(outgoing.stream, outgoing.next - 1, True),)

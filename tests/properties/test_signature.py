@@ -120,6 +120,16 @@ def test_two_members_agree_after_one_exchange_of_a_few_messages(common, only_one
         assert count <= 4, "groups, buckets, entries, and what they lacked"
 
 
+def test_a_large_table_is_not_sent_whole_and_equal_sums_are_not_answered():
+    one, _ = node("one", brokers=["other"])
+    for number in range(SMALL + 1):
+        one.heartbeats.on_beat(Beat(f"default/~x-1.{number}", -1))
+    other_root = one.heartbeats.table.root + 1
+    _, compare = receive(one, "other", Gossip(1, (), other_root, one.membership.table.root))
+    assert compare.message == Digest("beats", 1, one.heartbeats.table.sums(1, (0,)))
+    assert receive(one, "other", compare.message) == []
+
+
 def test_entries_that_agree_are_not_sent():
     one, _ = node("one", brokers=["other"])
     other, _ = node("other", brokers=["one"])

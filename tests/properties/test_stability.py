@@ -120,6 +120,14 @@ def test_an_older_acknowledgement_takes_nothing_back_and_a_strangers_counts_for_
     assert stability.positions("a") == (Position(S, 5),)
 
 
+def test_a_new_life_has_acknowledged_nothing():
+    stability = Stability()
+    stability.wait_for("a")
+    stability.acknowledge("a", (Position(S, 5),))
+    stability.forget("a")
+    assert stability.stable(S, 9) == -1
+
+
 def test_of_a_retired_stream_nothing_is_kept():
     stability = Stability()
     for member in "ab":

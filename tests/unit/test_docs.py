@@ -28,11 +28,12 @@ def test_the_life_of_a_member_is_the_table_in_the_code() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    broken = []
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-            if not (path.parent / target).exists():
-                broken.append(f"{path.relative_to(ROOT)} -> {target}")
+    broken = [
+        f"{path.relative_to(ROOT)} -> {target}"
+        for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text())
+        if not (path.parent / target).exists()
+    ]
     assert broken == []
 
 

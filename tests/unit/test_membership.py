@@ -81,6 +81,7 @@ def test_if_nobody_else_answers_for_some_rounds_there_are_no_more():
         new.ctx.round += 1
         new.members.call()
         statuses.append(new.members.status)
+        new.sponsor("a")  # it answers every call, which is nothing new
     assert statuses == ["joining"] * (PATIENCE_ROUNDS - 1) + ["member"]
 
 
@@ -103,6 +104,7 @@ def test_a_sponsor_may_tell_its_vector_in_parts():
 def test_a_sponsorship_of_another_attempt_does_not_count():
     new = Joiner(sponsors=1)
     assert new.sponsor("a", {S: 9}, freshness=4) == "joining"
+    new.members.on_sponsor("a", Sponsor(4, (), (Position(S, 9),)))
     new.sponsor("a", {S: 2})
     assert new.began == ({S: 2}, ())
 
