@@ -20,6 +20,8 @@ from gossamer.protocol.effects import Became, Status
 from gossamer.protocol.signature import SignedTable
 
 PATIENCE_ROUNDS = 3
+FRESHNESS_MAX = 2**62
+"""Far beyond any incarnation and its transitions; a record at the end of the numbers could never be overruled."""
 
 GRAVITY = {"member": 0, "disconnected": 1, "left": 2}
 
@@ -239,7 +241,7 @@ class Membership:
 
     def merge(self, member: Member) -> None:
         known = self.table.get(member.node)
-        if known is not None and _rank(known) >= _rank(member):
+        if member.freshness > FRESHNESS_MAX or (known is not None and _rank(known) >= _rank(member)):
             return
         if member.node == self._ctx.node and _rank(member) > _rank(self.own):
             # An earlier life of ours, or we were expelled while away: we are here, so be fresher than that.

@@ -96,9 +96,9 @@ class SignedTable(Generic[Key, Entry]):
         )
 
     def differing(self, level: int, sums: Sums) -> tuple[int, ...]:
-        """The indices whose sums are not ours."""
-        row = self._sums[level]
-        return tuple(index for index, total in sums if row.get(index, 0) != total)
+        """The indices whose sums are not ours, each once, and only such as there are: a peer may say anything."""
+        row, size = self._sums[level], FANOUT**level
+        return tuple(dict.fromkeys(index for index, total in sums if index < size and row.get(index, 0) != total))
 
     def within(self, buckets: Iterable[int]) -> list[Entry]:
         """The entries of some buckets; of all of them, if none is named."""

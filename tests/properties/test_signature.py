@@ -82,6 +82,10 @@ def test_the_tree_has_the_shape_that_is_told():
     assert [len(table().sums(level, range(FANOUT ** (level - 1)))) for level in (1, 2)] == [FANOUT, BUCKETS]
 
 
+def test_an_index_that_is_none_is_ignored_and_one_said_twice_counts_once():
+    assert table({"k1": 1}).differing(1, ((64, 1), (2**63 - 1, 1), (7, 5), (7, 5))) == (7,)
+
+
 # Between two nodes ---------------------------------------------------------------------------------------------------
 
 

@@ -271,6 +271,13 @@ def test_of_two_records_the_fresher_counts_and_then_the_graver_in_whatever_order
         assert members.table.get("x") == LADDER[best]
 
 
+def test_a_record_that_could_never_be_overruled_is_not_believed():
+    me, _ = node(brokers="ab")
+    receive(me, "a", Roster((), (Member("me", "left", 2**63 - 1), Member("b", "left", 2**63 - 1)), False))
+    assert me.membership.own == Member("me", "member", 1)
+    assert me.membership.active == ("a", "b")
+
+
 def test_two_rosters_are_merged_both_ways():
     me, _ = node(brokers="ab")
     theirs = (Member("a", "member", 1), Member("b", "left", 1), Member("c", "member", 1))
