@@ -27,7 +27,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Message
 from gossamer.protocol.config import Config
-from gossamer.protocol.effects import Acked, Collect, Deliver, Record, Refused, Skip, Status, Void
+from gossamer.protocol.effects import Acked, Collect, Deliver, Over, Record, Refused, Skip, Status, Void
 
 INDENT = "    "
 KINDS = ("deliveries", "skips", "acks", "refusals", "status", "crashes", "disk", "messages", "losses", "times")
@@ -257,4 +257,6 @@ def _record(record: Record) -> str:
             return ", ".join(f"{seqs(span.stream, first, last)} as void" for first, last in span.ranges)
         case Member():
             return f"{record.node} as {record.status}"
+        case Over(stream=stream):
+            return f"{short(stream)} as over"
     return f"{short(record.stream)}'s incarnation {record.incarnation} up to {record.last}"

@@ -124,6 +124,7 @@ class LoggerRole:
         """Take up what is on disk: returns each stream's position, and reads again what lies beyond a hole."""
         beyond: list[Span] = []
         for name, log in self.logs.items():
+            log.retired = name in self._retired
             log.advance(self._ctx.now)
             ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]
             _append(beyond, name, tuple(ranges))
@@ -140,12 +141,14 @@ class LoggerRole:
             if origin is not None:
                 self._origins.setdefault(origin, {})[packet.stream] = None
 
-    def store_void(self, stream: StreamId, first: int, last: int, then: Callable[[], None]) -> None:
-        """Record that these will never exist; `then` once that is on disk."""
-        self.save(Void(Span(stream, ((first, last),))), then)
-
-    def save(self, record: Record, then: Callable[[], None]) -> None:
+    def save(self, record: Record, then: Callable[[], None] | None = None) -> None:
+        """Write a record; `then` once it is on disk."""
         self._unsaved.append(record)
+        if then is not None:
+            self.when_saved(then)
+
+    def when_saved(self, then: Callable[[], None]) -> None:
+        """Call back when what was written for this input is on disk."""
         self._waiting.append(then)
 
     def flush(self) -> None:

@@ -54,6 +54,10 @@ class Stability:
                 lowest = position
         return lowest
 
+    def is_complete(self, stream: StreamId, last: int) -> bool:
+        """Whether every member there is has it all; those that left will not come back for it."""
+        return all(self._acks[node].get(stream, -1) >= last for node, until in self._until.items() if until is None)
+
     def position(self, node: NodeId, stream: StreamId) -> int:
         """The last seq that one member is known to have everything up to."""
         return self._acks.get(node, {}).get(stream, -1)

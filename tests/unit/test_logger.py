@@ -89,7 +89,7 @@ def test_nothing_is_acknowledged_before_it_is_on_disk():
 def test_one_input_is_one_write():
     bench = Bench()
     bench.logger.store([packet(0), packet(1)], "a")
-    bench.logger.store_void(T, 0, 3, lambda: None)
+    bench.logger.save(Void(Span(T, ((0, 3),))), lambda: None)
     assert bench.did() == [Persist(1, (packet(0), packet(1), Void(span(0, 3, T))))]
     assert bench.did() == []
 
@@ -115,7 +115,7 @@ def test_what_lies_beyond_a_hole_is_on_disk_but_not_acknowledged():
 def test_what_is_void_is_told_once_that_is_on_disk():
     bench = Bench()
     told = []
-    bench.logger.store_void(S, 0, 3, lambda: told.append("void"))
+    bench.logger.save(Void(Span(S, ((0, 3),))), lambda: told.append("void"))
     (persist,) = bench.did()
     assert (told, bench.logger.prefix(S)) == ([], -1)
     bench.logger.on_persisted(persist.token)
@@ -188,7 +188,7 @@ def test_about_what_may_still_come_it_is_silent():
 def test_only_what_was_collected_is_gone_and_what_is_void_is_told_as_such():
     bench = Bench()
     bench.stored(packet(0, 2), packet(4, 5))
-    bench.logger.store_void(S, 3, 3, lambda: None)
+    bench.logger.save(Void(Span(S, ((3, 3),))), lambda: None)
     bench.logger.on_persisted(bench.did()[0].token)
     assert bench.collect(1.0) == [Collect(S, 5)]
     assert bench.recover(span(1, 9)) == [

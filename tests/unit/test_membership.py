@@ -179,9 +179,9 @@ def test_who_comes_back_with_an_older_number_than_is_known_of_it_is_told():
     """Its record grew with every disconnection; its new life, a counter, did not. It must not call in vain for ever."""
     me, _ = node()
     me.membership.merge(Member("new", "member", 9))
-    ((_, message),) = sent(receive(me, "new", NEW), Sponsor)
-    assert (message.freshness, message.vector) == (5, ())
-    assert Member("new", "member", 9) in message.members
+    effects = receive(me, "new", NEW)
+    assert sent(effects, Sponsor) == []
+    assert sent(effects, Roster) == [(("new",), Roster((), (Member("new", "member", 9),), False))]
 
 
 def test_who_was_away_often_and_then_crashed_gets_in_again():

@@ -40,7 +40,7 @@ def bench():
 
 def test_nothing_to_say_is_not_said(bench):
     assert bench.tell() is None
-    assert not bench.exchange.pending(("K", "L"))
+    assert not bench.exchange.untold(("K", "L"))
 
 
 def test_what_is_confirmed_is_not_told_again(bench):
@@ -68,7 +68,7 @@ def test_a_late_confirmation_confirms_only_what_was_told_then(bench):
     bench.tell()
     bench.confirm(first)
     assert told(bench.tell()) == {T: 1}
-    assert bench.exchange.pending(("L",))
+    assert bench.exchange.untold(("L",))
 
 
 def test_each_is_told_what_it_has_not_confirmed(bench):
@@ -76,8 +76,8 @@ def test_each_is_told_what_it_has_not_confirmed(bench):
     bench.confirm(bench.tell("L"))
     assert bench.tell("L") is None
     assert told(bench.tell("K")) == {S: 3}
-    assert bench.exchange.pending(("K", "L"))
-    assert not bench.exchange.pending(("L",))
+    assert bench.exchange.untold(("K", "L"))
+    assert not bench.exchange.untold(("L",))
 
 
 def test_an_old_confirmation_takes_nothing_back(bench):
@@ -136,7 +136,7 @@ def test_that_a_retired_stream_is_not_told_any_more_is_confirmed_as_well(bench):
     bench.exchange.on_positions("L", bench.tell(), taken=True)
     ((_, answer),) = sent(bench.ctx.effects)
     bench.confirm(Positions(1, answer.confirm, 0, 0, ()))
-    assert not bench.exchange.pending(("L",))
+    assert not bench.exchange.untold(("L",))
 
 
 def test_a_vector_is_confirmed_if_it_was_taken_and_never_answered_with_another(bench):
