@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from gossamer.messages.ids import NodeId, StreamId
-from gossamer.messages.packet import Packet
+from gossamer.messages.packet import EVENTS_MAX, Packet
 from gossamer.messages.wire import (
     RANGES_MAX,
     Busy,
@@ -193,6 +193,7 @@ class LoggerRole:
         gone: list[Span] = []
         void: list[Span] = []
         packets: list[Packet] = []
+        room = EVENTS_MAX
         for span in lacks:
             log = self.logs.get(span.stream)
             if log is None:
@@ -207,8 +208,11 @@ class LoggerRole:
                 for part in log.committed.overlap(first, last):
                     at_hand = self._buffer.find(span.stream, *part)
                     packets.extend(at_hand)
-                    for absent in IntervalSet((p.first, p.last) for p in at_hand).gaps(*part):
-                        from_disk.add(*absent)
+                    for low, high in IntervalSet((p.first, p.last) for p in at_hand).gaps(*part):
+                        if room > 0:  # no more is read than can be sent; the rest is asked for again
+                            high = min(high, low + room - 1)
+                            from_disk.add(low, high)
+                            room -= high - low + 1
             collected = IntervalSet(part for each in span.ranges for part in _settled(log, *each))
             never = IntervalSet(part for each in span.ranges for part in log.void.overlap(*each))
             _append(load, span.stream, from_disk.ranges())

@@ -213,7 +213,9 @@ class Membership:
         joining themselves, and may not sponsor)."""
         answered = len(self._sponsors)
         patient = self._ctx.round < self._sponsored_round + PATIENCE_ROUNDS
-        if answered and (answered >= self._ctx.config.sponsors or not patient) and not self._resuming:
+        enough = answered >= self._ctx.config.sponsors and not self._resuming
+        without_loggers = not self._resuming or not self.loggers  # to resume is to begin anew where there are none
+        if answered and (enough or not patient) and without_loggers:
             self._grant()
 
     def _grant(self) -> None:

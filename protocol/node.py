@@ -329,7 +329,7 @@ class Node:
             or bool(self.seeker)
             or bool(self.orphans)
             or self.membership.pending
-            or not all(self.selection.is_silent(node) for node in self.exchange.untold(self._sinks()))
+            or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
         self._agreed = True  # until a comparison says otherwise

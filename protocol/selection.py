@@ -55,10 +55,6 @@ class Selection:
             self.rtt_s[node] = sample if known is None else known + SMOOTHING * (sample - known)
             self._stale += 1
 
-    def is_silent(self, node: NodeId) -> bool:
-        """Whether it did not answer last time."""
-        return node in self._silent
-
     def patience_s(self, node: NodeId) -> float:
         """How long a request to `node` counts as in flight."""
         round_s = self._ctx.config.round_interval_s

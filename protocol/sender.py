@@ -103,7 +103,8 @@ class Sender:
                 self._ctx.emit(Refused(stream, len(contents), "the publisher is not open"))
                 return []
             outgoing = self.streams[stream] = Outgoing(stream, block_last=None)
-        if self.bytes >= self._ctx.config.send_buffer_bytes_max:
+        waiting = len(outgoing.queued) >= self._ctx.config.block_seqs
+        if waiting or self.bytes >= self._ctx.config.send_buffer_bytes_max:
             self._ctx.emit(Refused(stream, len(contents), "the send buffer is full"))
             return []
         outgoing.queued.extend(contents)

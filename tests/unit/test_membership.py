@@ -124,6 +124,13 @@ def test_only_a_logger_knows_where_one_resumes():
     assert new.sponsor("L", {S: 2}, logger=True) == "member"
 
 
+def test_without_loggers_one_who_would_resume_begins_anew_after_a_while():
+    mesh = Mesh("abc", seed=3)
+    mesh.crash("c")
+    mesh.restart("c", resume=True)
+    assert mesh.run_until(lambda: mesh.status("c") == "member", 30.0)
+
+
 def test_a_logger_and_whoever_has_no_peers_are_in_from_the_start():
     for peers, logger in (("ab", True), ("", False)):
         ctx = context("new", logger=logger)
