@@ -277,7 +277,9 @@ class LoggerRole:
                 logged_at, last = log.logged_at[0]
                 if logged_at > expired:
                     if stable is None:
-                        stable = self._stability.stable(name, log.prefix)
+                        # Of a retired stream nobody's acknowledgements are kept: it is over because everyone had it.
+                        retired = name in self._retired
+                        stable = log.prefix if retired else self._stability.stable(name, log.prefix)
                     if last > stable:
                         upto = max(upto, stable)
                         break
@@ -291,6 +293,12 @@ class LoggerRole:
                     over.append(name)
         for name in over:
             del self.logs[name]
+
+    def retire(self, stream: StreamId) -> None:
+        """A stream is over: nothing is left of it if it was collected before, else when it will be."""
+        log = self.logs.get(stream)
+        if log is not None and log.collected == log.prefix and not log.committed:
+            del self.logs[stream]
 
 
 def _settled(log: Log, first: int, last: int) -> list[Range]:

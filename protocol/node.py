@@ -540,6 +540,8 @@ class Node:
         self.exchange.forget_stream(name)
         self.stability.retire(name)
         self.buffer.forget(name)
+        if self.logger is not None:
+            self.logger.retire(name)
 
     # Signatures -----------------------------------------------------------------------------------------------------
 
