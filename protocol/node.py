@@ -269,7 +269,7 @@ class Node:
                 roots = self.heartbeats.table.root, membership.table.root
                 ctx.send(target, Gossip(ctx.round, lacks, *roots))
                 if not membership.has_loggers:
-                    self.exchange.tell(target)
+                    self.exchange.tell((target,))
             self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
             self.seeker.on_round()
             if ctx.round % ctx.config.positions_rounds == 0:
@@ -277,8 +277,7 @@ class Node:
         self._pace()
 
     def _acknowledge_and_collect(self) -> None:
-        for node in self._sinks():
-            self.exchange.tell(node)
+        self.exchange.tell(self._sinks())
         if self.logger is not None:
             self.logger.collect()
             for node in self.membership.others:
@@ -330,7 +329,7 @@ class Node:
         loggers = self.membership.loggers
         if not loggers:
             return self.stability.stable(name, last) < last
-        return sum(self.stability.position(node, name) >= last for node in loggers) < self._ctx.config.loggers_min
+        return self.stability.holders(loggers, name, last) < self._ctx.config.loggers_min
 
     # Phase 1 --------------------------------------------------------------------------------------------------------
 
@@ -649,8 +648,11 @@ class Node:
         record = self.membership.table.get(sender)
         if record is None or record.freshness != message.freshness:
             return
+        streams = self.receiver.streams
         for position in message.vector:
-            self._learn(position.stream, position.last)
+            stream = streams.get(position.stream)
+            if stream is None or stream.beat is not None or position.last > stream.lastseen:  # or it is no news
+                self._learn(position.stream, position.last)
         loggerless = not self.membership.has_loggers
         taken = True
         if record.logger and self.logger is None:

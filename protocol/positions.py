@@ -51,11 +51,16 @@ class PositionExchange:
         """Whether any of them has not been told everything."""
         return bool(self._dirty) or any(self._confirmed.get(node, self._oldest) < self._version for node in nodes)
 
-    def tell(self, node: NodeId) -> None:
-        """Send what `node` has not confirmed yet, if anything."""
+    def tell(self, nodes: Iterable[NodeId]) -> None:
+        """Send each what it has not confirmed yet, if anything: one message to all that have confirmed the same."""
         self._settle()
-        if self._confirmed.get(node, self._oldest) < self._version:
-            self._send(node)
+        behind: dict[int, list[NodeId]] = {}
+        for node in nodes:
+            confirmed = self._confirmed.get(node, self._oldest)
+            if confirmed < self._version:
+                behind.setdefault(confirmed, []).append(node)
+        for confirmed, to in behind.items():
+            self._ctx.multicast(tuple(to), self._since(confirmed))
 
     def acknowledge(self, node: NodeId, streams: Iterable[StreamId]) -> None:
         """Tell the positions of some streams on the spot."""
@@ -70,24 +75,23 @@ class PositionExchange:
         if taken and message.version and message.vector:
             self._ctx.send(sender, self._message(0, message.version, ()))
 
-    def _send(self, node: NodeId) -> None:
-        confirmed = self._confirmed.get(node, self._oldest)
+    def _since(self, confirmed: int) -> Positions:
         vector: list[Position] = []
         version = self._version
         # Oldest unconfirmed first, so that a vector too long for one message is told version by version.
-        names = []
-        for name in reversed(self._changes):
-            if self._changes[name] <= confirmed:
+        changes = []
+        for change in reversed(self._changes.items()):
+            if change[1] <= confirmed:
                 break
-            names.append(name)
-        for name in reversed(names):
-            if len(vector) >= ENTRIES_MAX and self._changes[name] > version:
+            changes.append(change)
+        for name, changed in reversed(changes):
+            if len(vector) >= ENTRIES_MAX and changed > version:
                 break
-            version = self._changes[name]
+            version = changed
             vector.append(Position(name, self._position(name)))
         else:
             version = self._version
-        self._ctx.send(node, self._message(version, 0, tuple(vector)))
+        return self._message(version, 0, tuple(vector))
 
     def _message(self, version: int, confirm: int, vector: tuple[Position, ...]) -> Positions:
         return Positions(self._membership.own.freshness, version, confirm, self._membership.table.root, vector)
