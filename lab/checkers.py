@@ -51,6 +51,7 @@ class Life:
     next: dict[StreamId, int] = field(default_factory=dict)
     first: dict[StreamId, int] = field(default_factory=dict)
     skipped: dict[StreamId, IntervalSet] = field(default_factory=dict)
+    acked: dict[StreamId, int] = field(default_factory=dict)
 
     def has(self, event: EventId) -> bool:
         """Whether this very life delivered it."""
@@ -94,7 +95,7 @@ class Checker(Observer):
         self.ended: list[Life] = []
         self.published_events: dict[int, Published] = {}
         self.events: dict[EventId, Published] = {}
-        self.acked_upto: dict[StreamId, int] = {}
+        self.acked_events: set[EventId] = set()
         self.stored: dict[str, dict[StreamId, IntervalSet]] = {}
         self.void: dict[StreamId, IntervalSet] = {}
         self.expelled: dict[str, None] = {}
@@ -168,7 +169,7 @@ class Checker(Observer):
                 self._may_be_void(node, event, published)
             elif skip.reason == "lost" and self._has_loggers():
                 raise Violation("every gap explained", f"{node} gave up {event}, though there are loggers", event)
-            elif skip.reason == "lost" and event.seq <= self.acked_upto.get(event.stream, -1):
+            elif skip.reason == "lost" and event in self.acked_events:
                 raise Violation("no acknowledged event lost", f"{node} gave up {event}, which was acknowledged", event)
             elif (
                 skip.reason == "collected"
@@ -203,7 +204,7 @@ class Checker(Observer):
 
     def _may_be_void(self, node: str, event: EventId, published: Published) -> None:
         self.void.setdefault(event.stream, IntervalSet()).add(event.seq, event.seq)
-        if event.seq <= self.acked_upto.get(event.stream, -1):
+        if event in self.acked_events:
             raise Violation("no acknowledged event lost", f"{node} was told that {event} is void", event)
         if published.life.up and published.life.status == "member" and published.life.node not in self.expelled:
             raise Violation("validity", f"{event} was declared void, but its publisher lives", event)
@@ -223,23 +224,25 @@ class Checker(Observer):
                     stored.setdefault(record.span.stream, IntervalSet()).add(first, last)
 
     def acked(self, at_s: float, node: str, acked: Acked) -> None:
-        first = self.acked_upto.get(acked.stream, -1) + 1
+        """A publisher hears that its own events up to there are kept: those of its life, and since the last time."""
+        life = self.lives[node]
+        first = life.acked.get(acked.stream, -1) + 1
+        life.acked[acked.stream] = max(acked.last, first - 1)
+        for event, published in self._events_of(acked.stream, first, acked.last):
+            if published.life is life:
+                self.acked_events.add(event)
+                self._is_kept(event, acked)
+
+    def _is_kept(self, event: EventId, acked: Acked) -> None:
         if acked.level == "logged":
-            holders = [
-                name for name, stored in self.stored.items()
-                if not any(self._events_of(acked.stream, *gap)
-                           for gap in stored.get(acked.stream, IntervalSet()).gaps(first, max(first, acked.last)))
-            ]  # fmt: skip
+            holders = [node for node, stored in self.stored.items() if event.seq in stored.get(event.stream, ())]
             needed = self.loggers_min
         else:
-            lives = [*self.lives.values(), *self.ended]
-            holders = [life.node for life in lives if life.next.get(acked.stream, 0) > acked.last]
+            holders = [life.node for life in (*self.lives.values(), *self.ended) if life.has(event)]
             needed = self.faults + 1
-        if acked.last >= first and len(set(holders)) < needed:
-            event = EventId(acked.stream, first)
-            what = f"{event} to {acked.last} counts as {acked.level}, but only {holders} of {needed} have it"
+        if len(set(holders)) < needed:
+            what = f"{event} counts as {acked.level}, but only {holders} of {needed} have it"
             raise Violation("acknowledged means kept", what, event)
-        self.acked_upto[acked.stream] = max(acked.last, first - 1)
 
     def collected(self, at_s: float, node: str, collect: Collect) -> None:
         first = self.collected_upto.get((node, collect.stream), -1) + 1
@@ -257,6 +260,11 @@ class Checker(Observer):
 
     # Liveness -------------------------------------------------------------------------------------------------------
 
+    def outsider(self) -> str | None:
+        """A node that is up and wants in, or out, and is not yet."""
+        settled: tuple[Status, ...] = ("member", "outside")
+        return next((name for name, life in self.lives.items() if life.status not in settled), None)
+
     def owing(self) -> tuple[str, EventId] | None:
         """A live member that lacks something it must have in the end, and what; None if there is none."""
         members = [life for life in self.lives.values() if life.status == "member" and life.member_since_s is not None]
@@ -266,7 +274,7 @@ class Checker(Observer):
                 if published.life.up and published.life.status == "member":
                     return published.life.node, EventId(published.stream, -1)
                 continue
-            acked = event.seq <= self.acked_upto.get(event.stream, -1)
+            acked = event in self.acked_events
             having = [life for life in members if life.has(event)]
             if not having and not acked and not published.life.up:
                 continue  # it died with its publisher

@@ -105,6 +105,23 @@ class Delay:
         return [(destination, late_s + _exponential_s(self.exp_ms, sending.rng)) for destination, late_s in copies]
 
 
+@dataclass(slots=True)
+class Straggle:
+    """A copy is very late with probability p: it arrives when everyone has gone on without it."""
+
+    p: float
+    exp_ms: float = 1_500.0
+
+    def __post_init__(self) -> None:
+        _probability(self.p)
+
+    def __call__(self, sending: Sending, copies: list[Copy]) -> list[Copy]:
+        for place in picked(self.p, len(copies), sending.rng):
+            destination, late_s = copies[place]
+            copies[place] = (destination, late_s + _exponential_s(self.exp_ms, sending.rng))
+        return copies
+
+
 class Partition:
     """Nothing passes between different sides from `start_s` to `stop_s`; who is on no side is not affected."""
 

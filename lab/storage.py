@@ -12,7 +12,8 @@ from operator import attrgetter
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Span
-from gossamer.protocol.effects import Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.effects import Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.retired import RetiredStreams
 
 _first = attrgetter("first")
 _last = attrgetter("last")
@@ -31,6 +32,7 @@ class Storage:
     def __init__(self) -> None:
         self._streams: dict[StreamId, _Stream] = {}
         self._members: dict[str, Member] = {}
+        self._retired = RetiredStreams()
 
     def apply(self, records: Iterable[Record]) -> None:
         """These are on disk now."""
@@ -40,6 +42,8 @@ class Storage:
             elif isinstance(record, Void):
                 stream = self._stream(record.span.stream)
                 stream.void = merged([*stream.void, *record.span.ranges])
+            elif isinstance(record, Over):
+                self._retired.add(record.stream)
             elif isinstance(record, Promise):
                 self._stream(record.stream).promise = record
             else:
@@ -83,6 +87,7 @@ class Storage:
                 for stream_id, stream in self._streams.items()
             },
             tuple(self._members.values()),
+            self._retired.told(),
         )
 
     def prefix(self, stream_id: StreamId) -> int:

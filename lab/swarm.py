@@ -12,14 +12,14 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from gossamer.lab.checkers import SERIAL, Checker, Violation
-from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition
+from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, Straggle
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
 from gossamer.lab.story import StoryTeller
 from gossamer.lab.topology import uniform
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
-from gossamer.messages.ids import DEFAULT_GROUP, EventId, named_stream
+from gossamer.messages.ids import DEFAULT_GROUP, EventId, issued_by, named_stream
 from gossamer.protocol.config import Config
 from gossamer.protocol.inputs import Close, Disconnect, Expel, Leave, Open, Reconnect
 from gossamer.protocol.node import Node
@@ -45,6 +45,7 @@ class Plan:
     burst: float
     duplicate: float
     delay_ms: float
+    straggle: float
     partitions: int
     crashes: int
     resume: bool
@@ -129,6 +130,7 @@ def draw(seed: int) -> Plan:
         burst=maybe(0.2, 0.1),
         duplicate=maybe(0.4, 0.2),
         delay_ms=maybe(0.5, 60.0),
+        straggle=maybe(0.3, 0.2),
         partitions=rng.choice((0, 0, 1, 2)),
         crashes=crashes,
         resume=rng.random() < 0.5,
@@ -175,6 +177,7 @@ class Run:
         self._serial = 0
         self._slot: dict[tuple[str, int], int] = {}
         self._opened: dict[tuple[str, int], None] = {}
+        self._closed: dict[str, None] = {}
         self._gone: dict[str, None] = {}
 
     def execute(self) -> Outcome:
@@ -204,12 +207,35 @@ class Run:
         world.run(world.now_s + plan.duration_s)
         self._heal()
         limit_s = LIVENESS_ROUNDS * plan.config.round_interval_s + 30.0
+        if not world.run_until(lambda: self.checker.outsider() is None, limit_s, every_s=0.5):
+            raise Violation("liveness", f"{self.checker.outsider()} is still not in, {limit_s:.0f} s after healing")
         if not world.run_until(lambda: self.checker.owing() is None, limit_s, every_s=0.5):
             owing = self.checker.owing()
             assert owing is not None
             node, event = owing
             raise Violation("liveness", f"{node} still lacks {event}, {limit_s:.0f} s after healing", event)
-        world.run(world.now_s + 2.0)
+        if not world.run_until(lambda: self._left_over() is None, limit_s, every_s=0.5):
+            node, stream = self._left_over() or ("", "")
+            what = f"{node} still remembers {stream}, which is over, {limit_s:.0f} s after everyone had it"
+            raise Violation("no trace", what, EventId(stream, 0))
+
+    def _left_over(self) -> tuple[str, str] | None:
+        """A live member that keeps something of a stream that is over: closed, or its publisher dead or gone."""
+        lives = self.checker.lives
+        owners = {published.stream: published.life for published in self.checker.published_events.values()}
+        over = {
+            stream: None
+            for stream, life in owners.items()
+            if issued_by(stream) is not None and (stream in self._closed or not life.up or life.status == "outside")
+        }
+        for name, life in lives.items():
+            node = self.world.hosts[name].node
+            assert isinstance(node, Node)
+            if life.status == "member":
+                for stream in node.receiver.streams:
+                    if stream in over:
+                        return name, stream
+        return None
 
     # What happens ---------------------------------------------------------------------------------------------------
 
@@ -226,6 +252,8 @@ class Run:
             world.add_rule(Duplicate(plan.duplicate))
         if plan.delay_ms:
             world.add_rule(Delay(plan.delay_ms))
+        if plan.straggle:
+            world.add_rule(Straggle(plan.straggle))
         everyone = [*self.loggers, *self.brokers]
         for _ in range(plan.partitions):
             side = rng.sample(everyone, rng.randint(1, len(everyone) - 1))
@@ -251,9 +279,17 @@ class Run:
             world.at(at_s, self._tell, name, Disconnect())
             world.at(at_s + rng.uniform(0.1, plan.duration_s), self._tell, name, Reconnect())
         for number in range(plan.joins):
-            world.at(start_s + rng.uniform(0, plan.duration_s), self._join, f"j{number}")
+            self._draw_join(f"j{number}", start_s + rng.uniform(0, plan.duration_s))
         for name in rng.sample(self.brokers[1:], plan.leaves):
             world.at(start_s + rng.uniform(0, plan.duration_s), self._tell, name, Leave())
+
+    def _draw_join(self, name: str, at_s: float) -> None:
+        """Through a logger; or through brokers while loggers are out of reach and hear of it last."""
+        if self.rng.random() < 0.5:
+            self.world.at(at_s, self._join, name, self.founders)
+        else:
+            self.world.add_rule(Partition([name], self.loggers, start_s=at_s, stop_s=at_s + self.rng.uniform(0.5, 3.0)))
+            self.world.at(at_s, self._join, name, tuple(self.brokers))
 
     def _draw_workload(self, start_s: float) -> None:
         rng, plan = self.rng, self.plan
@@ -286,6 +322,7 @@ class Run:
 
     def _close(self, node: str, number: int) -> None:
         if self.world.is_up(node) and number < self.plan.streams:
+            self._closed[self._stream(node, number)] = None
             self.world.tell(node, Close(self._stream(node, number)))
             self._slot[node, number] = self._slot.get((node, number), 0) + 1
 
@@ -303,8 +340,8 @@ class Run:
         if self.world.is_up(name):
             self.world.tell(name, given)
 
-    def _join(self, name: str) -> None:
-        self.world.add(name, peers=self.founders)
+    def _join(self, name: str, peers: tuple[str, ...]) -> None:
+        self.world.add(name, peers=peers)
 
     # Healing --------------------------------------------------------------------------------------------------------
 

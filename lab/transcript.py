@@ -15,6 +15,7 @@ nothing (tests/scenarios/).
 
 import dataclasses
 from collections.abc import Callable
+from typing import get_args
 
 from gossamer.lab.mesh import Mesh
 from gossamer.lab.names import brief, seqs, short
@@ -26,10 +27,12 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Message
 from gossamer.protocol.config import Config
-from gossamer.protocol.effects import Acked, Collect, Deliver, Record, Refused, Skip, Status, Void
+from gossamer.protocol.effects import Acked, Collect, Deliver, Over, Record, Refused, Skip, Status, Void
 
 INDENT = "    "
 KINDS = ("deliveries", "skips", "acks", "refusals", "status", "crashes", "disk", "messages", "losses", "times")
+MESSAGES = tuple(kind.__name__ for kind in get_args(Message))
+"""`show Recover Gone` shows messages of these kinds only, and which of them are lost."""
 SHOWN_AT_FIRST = ("deliveries", "skips", "acks", "refusals", "status", "crashes", "times")
 
 
@@ -90,10 +93,14 @@ class Trace(Observer):
         self.note("disk", at_s, f"{node} collects {short(collect.stream)} up to {collect.last}")
 
     def sent(self, at_s: float, node: str, to: tuple[str, ...], message: Message) -> None:
-        self.note("messages", at_s, f"{node}->{','.join(to)} {brief(message)}")
+        self.note(self._kind(message, "messages"), at_s, f"{node}->{','.join(to)} {brief(message)}")
 
     def lost(self, at_s: float, node: str, to: str, message: Message) -> None:
-        self.note("losses", at_s, f"{node}->{to} {brief(message)} is lost")
+        self.note(self._kind(message, "losses"), at_s, f"{node}->{to} {brief(message)} is lost")
+
+    def _kind(self, message: Message, kind: str) -> str:
+        name = type(message).__name__
+        return name if name in self.shown else kind
 
 
 class Stage:
@@ -232,8 +239,8 @@ def _value(text: str) -> int | float | str | None:
 
 
 def _kind(text: str) -> str:
-    if text not in KINDS:
-        raise UsageError(f"nothing called {text!r} to show; there are {', '.join(KINDS)}")
+    if text not in KINDS + MESSAGES:
+        raise UsageError(f"nothing called {text!r} to show; there are {', '.join(KINDS + MESSAGES)}")
     return text
 
 
@@ -250,4 +257,6 @@ def _record(record: Record) -> str:
             return ", ".join(f"{seqs(span.stream, first, last)} as void" for first, last in span.ranges)
         case Member():
             return f"{record.node} as {record.status}"
+        case Over(stream=stream):
+            return f"{short(stream)} as over"
     return f"{short(record.stream)}'s incarnation {record.incarnation} up to {record.last}"

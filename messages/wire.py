@@ -274,7 +274,24 @@ class CheckedOut(_Message, frozen=True, tag=23):
     last: Last
 
 
+class WhoOwns(_Message, frozen=True, tag=24):
+    """The leader asks whose these streams are, since their publisher's node is dead. `closing`: nobody's, so say how
+    far you know each, and take nothing beyond that until I have said where it ends."""
+
+    streams: Annotated[tuple[StreamId, ...], Entries]
+    closing: bool
+
+
+class Ownership(_Message, frozen=True, tag=25):
+    """The answer to `WhoOwns`: which are mine, and how far I know the others."""
+
+    closing: bool
+    mine: Annotated[tuple[StreamId, ...], Entries]
+    others: Vector
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
+    | WhoOwns | Ownership
 )  # fmt: skip

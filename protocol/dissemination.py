@@ -6,7 +6,7 @@ first receipt, for `hops` hops: a member's cost does not grow with the mesh (PSR
 
 from gossamer.messages.ids import NodeId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Data
+from gossamer.messages.wire import Data, Repair
 from gossamer.protocol.context import Context
 from gossamer.protocol.membership import Membership
 
@@ -34,7 +34,7 @@ class Dissemination:
 
     def again(self, packet: Packet) -> None:
         """Many lack it: to everyone, once more."""
-        self._ctx.multicast(self._membership.active, Data(self._ctx.node, packet))
+        self._ctx.multicast(self._membership.active, Repair((packet,)))
 
     def _push(self, message: Data, spare: tuple[NodeId, ...]) -> None:
         members = self._membership.active

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Member, Message, Span
+from gossamer.messages.wire import Member, Message, Retired, Span
 
 Reason = Literal["collected", "void", "lost", "declined"]
 Level = Literal["logged", "safe"]
@@ -73,7 +73,13 @@ class Void(Struct, frozen=True):
     span: Span
 
 
-Record = Packet | Void | Promise | Member
+class Over(Struct, frozen=True):
+    """A logger's record that a stream is retired: whoever joins need not be told of it."""
+
+    stream: StreamId
+
+
+Record = Packet | Void | Promise | Over | Member
 
 
 class Persist(Struct, frozen=True):
@@ -120,3 +126,4 @@ class Stored(Struct, frozen=True):
 
     streams: dict[StreamId, StoredStream]
     members: tuple[Member, ...] = ()
+    retired: tuple[Retired, ...] = ()

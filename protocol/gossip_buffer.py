@@ -23,7 +23,7 @@ class GossipBuffer:
 
     def __init__(self, bytes_max: int) -> None:
         self._streams: dict[StreamId, list[Packet]] = {}
-        self._ages: deque[tuple[int, Packet]] = deque()
+        self._ages: deque[tuple[int, StreamId, int]] = deque()
         self._bytes_max = bytes_max
         self.bytes = 0
 
@@ -36,10 +36,12 @@ class GossipBuffer:
             packets.append(packet)
         else:
             insort(packets, packet, key=_first)
-        self._ages.append((round_no, packet))
+        self._ages.append((round_no, packet.stream, packet.first))
         self.bytes += len(packet.blob)
         while self.bytes > self._bytes_max and self._ages:
-            self._drop(self._ages.popleft()[1])
+            _, stream, first = self._ages.popleft()
+            if (packets := self._streams.get(stream)) is not None:
+                self._drop(packets, first)
 
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """What is here of a span, cut to it."""
@@ -59,11 +61,14 @@ class GossipBuffer:
         kept, ages = [], self._ages
         while ages and ages[0][0] < before_round:
             entry = ages.popleft()
-            packet = entry[1]
-            if keep is not None and packet.stream in self._streams and keep(packet):
+            _, stream, first = entry
+            packets = self._streams.get(stream)
+            if packets is None:
+                continue  # retired since
+            if keep is not None and keep(packets[_place(packets, first)]):
                 kept.append(entry)
             else:
-                self._drop(packet)
+                self._drop(packets, first)
         ages.extendleft(reversed(kept))
 
     def holds(self, needed: Callable[[Packet], bool]) -> bool:
@@ -71,17 +76,18 @@ class GossipBuffer:
         return any(needed(packet) for packets in self._streams.values() for packet in packets)
 
     def forget(self, stream: StreamId) -> None:
-        """A stream is retired: nobody will ask for it."""
-        self._streams.pop(stream, None)  # its packets count until their age runs out
+        """Drop everything of a retired stream."""
+        for packet in self._streams.pop(stream, ()):
+            self.bytes -= len(packet.blob)  # its age runs out by itself
 
-    def _drop(self, packet: Packet) -> None:
+    def _drop(self, packets: list[Packet], first: int) -> None:
+        packet = packets.pop(_place(packets, first))
         self.bytes -= len(packet.blob)
-        packets = self._streams.get(packet.stream)
-        if packets is None:
-            return
-        if len(packets) == 1:
+        if not packets:
             del self._streams[packet.stream]
-        elif packets[0] is packet:  # they come and go in order, but for repairs
-            del packets[0]
-        else:
-            del packets[bisect_left(packets, packet.first, key=_first)]
+
+
+def _place(packets: list[Packet], first: int) -> int:
+    if packets[0].first == first:  # they come and go in order, but for repairs
+        return 0
+    return bisect_left(packets, first, key=_first)

@@ -38,16 +38,20 @@ class Heartbeats:
         self._ctx.multicast(to, Idle(beats))
 
     def on_beat(self, beat: Beat) -> None:
+        known = self._receiver.streams.get(beat.stream)
+        if known is not None and known.limit is not None and not beat.ended and beat.last > known.limit:
+            return  # its publisher is dead: only the leader says where it ends
         stream = self._receiver.learn(beat.stream, beat.last)
         if stream is None or beat.last < stream.lastseen:
             return
-        known = stream.beat
-        if known is not None and known.last == beat.last and known.ended >= beat.ended:
+        if stream.beat is not None and stream.beat.last == beat.last and stream.beat.ended >= beat.ended:
             return
         stream.beat = beat
         self.table.set(beat.stream, beat)
         if beat.ended:
             self.ended[beat.stream] = beat.last
+            if stream.limit is not None:
+                stream.limit = max(stream.limit, beat.last)
 
     def on_active(self, stream: Stream) -> None:
         """Something beyond its announced last seq exists: it is not idle any more."""
@@ -80,13 +84,14 @@ class Heartbeats:
             if ours:
                 self._ctx.send(sender, Beats(message.buckets, tuple(ours), False))
 
-    def on_retire(self, streams: Iterable[StreamId]) -> None:
-        """Everyone has these in full, and they are over: forget them."""
-        for name in streams:
-            if self._receiver.retire(name):
-                self.table.discard(name)
-                self.ended.pop(name, None)
-                self._on_retired(name)
+    def on_retire(self, streams: Iterable[StreamId]) -> tuple[StreamId, ...]:
+        """Everyone has these in full, and they are over: forget them. Returns those that we could."""
+        over = tuple(name for name in streams if self._receiver.retire(name))
+        for name in over:
+            self.table.discard(name)
+            self.ended.pop(name, None)
+            self._on_retired(name)
+        return over
 
 
 def _digest(beat: Beat) -> bytes:

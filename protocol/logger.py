@@ -138,12 +138,14 @@ class LoggerRole:
             if origin is not None:
                 self._origins.setdefault(origin, {})[packet.stream] = None
 
-    def store_void(self, stream: StreamId, first: int, last: int, then: Callable[[], None]) -> None:
-        """Record that these will never exist; `then` once that is on disk."""
-        self.save(Void(Span(stream, ((first, last),))), then)
-
-    def save(self, record: Record, then: Callable[[], None]) -> None:
+    def save(self, record: Record, then: Callable[[], None] | None = None) -> None:
+        """Write a record; `then` once it is on disk."""
         self._unsaved.append(record)
+        if then is not None:
+            self.when_saved(then)
+
+    def when_saved(self, then: Callable[[], None]) -> None:
+        """Call back when what was written for this input is on disk."""
         self._waiting.append(then)
 
     def flush(self) -> None:
@@ -279,7 +281,7 @@ class LoggerRole:
                     if stable is None:
                         # Of a retired stream nobody's acknowledgements are kept: it is over because everyone had it.
                         retired = name in self._retired
-                        stable = log.prefix if retired else self._stability.stable(name, log.prefix)
+                        stable = log.prefix if retired else self._stability.stable(name, log.prefix, log.collected)
                     if last > stable:
                         upto = max(upto, stable)
                         break

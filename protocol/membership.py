@@ -167,7 +167,9 @@ class Membership:
             return False
         self.merge(message.member)
         known = self.table.get(sender)
-        return known is not None and known.freshness == message.member.freshness
+        if known != message.member and known is not None:
+            self._ctx.send(sender, Roster((), (known,), False))  # an earlier life of it was fresher: it must be, too
+        return known == message.member
 
     def sponsor(self, node: NodeId, message: Join) -> None:
         """Answer a `Join`: from now on everyone who compares signatures with us learns of it."""

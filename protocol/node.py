@@ -31,6 +31,7 @@ from gossamer.messages.wire import (
     Join,
     Lacking,
     Member,
+    Ownership,
     Position,
     Positions,
     Recover,
@@ -42,18 +43,20 @@ from gossamer.messages.wire import (
     Seek,
     Span,
     Sponsor,
+    WhoOwns,
 )
 from gossamer.protocol import inputs
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
-from gossamer.protocol.effects import Effect, Reason, Refused, Stored
+from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored, Void
 from gossamer.protocol.gossip import Answers
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.membership import Membership
+from gossamer.protocol.orphans import Orphans
 from gossamer.protocol.positions import PositionExchange
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair as RepairMachine
@@ -106,8 +109,8 @@ class Node:
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record)
         self.selection = Selection(ctx)
         self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
-        self.receiver = Receiver(ctx, self.repair.on_gap)
-        self.repair.attach(self.receiver)
+        self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened)
+        self.repair.attach(self._excuse)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.sender = Sender(ctx, self.membership)
@@ -115,6 +118,7 @@ class Node:
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self.position)
         self.seeker = Seeker(ctx, self.membership, self._on_void)
+        self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
             LoggerRole(ctx, self.buffer, self.stability, self.receiver.retired, self._acknowledge, stored)
             if logger
@@ -158,6 +162,8 @@ class Node:
             Positions: self.on_positions,
             Checkout: self.on_checkout,
             CheckedOut: self.on_checked_out,
+            WhoOwns: self.on_who_owns,
+            Ownership: self.on_ownership,
         }
 
     # The two calls --------------------------------------------------------------------------------------------------
@@ -184,6 +190,8 @@ class Node:
     # Inputs ---------------------------------------------------------------------------------------------------------
 
     def _on_start(self, _: inputs.Start) -> None:
+        if self._stored is not None:
+            self.receiver.retired.merge(self._stored.retired)
         if self.logger is not None:
             self.receiver.begin(tuple(Position(name, last) for name, last in self.logger.start()))
         self.membership.start((*self._roster, *(self._stored.members if self._stored else ())))
@@ -206,7 +214,7 @@ class Node:
         status = self.membership.status
         message = given.message
         if status != "member" and (
-            status in ("outside", "disconnected") or (status == "joining" and type(message) is not Sponsor)
+            status in ("outside", "disconnected") or (status == "joining" and type(message) not in (Sponsor, Roster))
         ):
             return
         self._heard[given.sender] = self._ctx.now
@@ -268,16 +276,18 @@ class Node:
                 self.selection.asked(target, ctx.round)
                 roots = self.heartbeats.table.root, membership.table.root
                 ctx.send(target, Gossip(ctx.round, lacks, *roots))
-                if not membership.has_loggers:
-                    self.exchange.tell((target,))
             self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
             self.seeker.on_round()
+            self.orphans.on_round()
+            if not membership.has_loggers and (untold := self.exchange.untold(membership.active)):
+                self.exchange.tell((ctx.rng.choice(untold),))  # one a round: everyone to everyone would be too many
             if ctx.round % ctx.config.positions_rounds == 0:
                 self._acknowledge_and_collect()
         self._pace()
 
     def _acknowledge_and_collect(self) -> None:
-        self.exchange.tell(self._sinks())
+        if self.membership.has_loggers:
+            self.exchange.tell(self._sinks())
         if self.logger is not None:
             self.logger.collect()
             for node in self.membership.others:
@@ -287,21 +297,26 @@ class Node:
             self._retire_stable()
 
     def _retire_stable(self) -> None:
-        over = tuple(
-            name
-            for name, last in self.heartbeats.ended.items()
-            if self.stability.stable(name, self.position(name)) >= last
+        """As the leader: ended streams that everyone has in full may be forgotten by all."""
+        over = self.heartbeats.on_retire(
+            [
+                name
+                for name, last in self.heartbeats.ended.items()
+                if self.position(name) >= last and self.stability.is_complete(name, last)
+            ]
         )
-        if over:
-            self.heartbeats.on_retire(over)
-            self._ctx.multicast(self.membership.active, Retire(over))
+        everyone = self.membership.active
+        if over and self.logger is None:
+            self._ctx.multicast(everyone, Retire(over))
+        elif over and self.logger is not None:  # not before it is on disk, or it could tell a joiner of the stream
+            self.logger.when_saved(lambda: self._ctx.multicast(everyone, Retire(over)))
 
     def _sinks(self) -> tuple[NodeId, ...]:
-        """Who is told our positions: a logger tells everyone, everyone tells the loggers."""
-        if self._ctx.logger:
-            return self.membership.active
+        """Who is told our positions: a logger tells everyone, everyone tells the loggers; without loggers, all all."""
         loggers = self.membership.loggers
-        return tuple(node for node in self.membership.active if node in loggers) if loggers else ()
+        if self._ctx.logger or not loggers:
+            return self.membership.active
+        return tuple(node for node in self.membership.active if node in loggers)
 
     def _pace(self) -> None:
         """Slow down while there is nothing to do (rpbcast §8: variable gossip rates)."""
@@ -310,8 +325,9 @@ class Node:
             not self.repair.quiet
             or not self._agreed
             or bool(self.seeker)
+            or bool(self.orphans)
             or self.membership.pending
-            or self.exchange.pending(self._sinks())
+            or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
         self._agreed = True  # until a comparison says otherwise
@@ -336,6 +352,8 @@ class Node:
     def on_data(self, sender: NodeId, message: Data) -> None:
         """A packet on its first way, or sent again by its sender because it is not acknowledged."""
         fresh = self._accept(message.packet, from_logger=False, origin=message.origin)
+        if fresh and (stream := self.receiver.streams[message.packet.stream]).origin is None:
+            self.orphans.on_origin(stream, message.origin)
         if message.hops:
             for packet in fresh:
                 self.dissemination.relay(sender, message, packet)
@@ -447,7 +465,7 @@ class Node:
         self._excuse(stream, first, last, "void")
         if self.logger is not None:
             for part in lacking:
-                self.logger.store_void(stream.id, *part, then=lambda: None)
+                self.logger.save(Void(Span(stream.id, (part,))))
 
     def on_busy(self, _: NodeId, __: Busy) -> None:
         if self._ctx.config.repair_first == "auto":
@@ -501,8 +519,9 @@ class Node:
             self._excuse(stream, first, last, "lost")
             return
         self._excuse(stream, first, last, "void")
-        gone = Gone((Span(stream.id, ((first, last),)),), True)
-        self.logger.store_void(stream.id, first, last, lambda: self._ctx.multicast(self.membership.active, gone))
+        span = Span(stream.id, ((first, last),))
+        gone = Gone((span,), True)
+        self.logger.save(Void(span), lambda: self._ctx.multicast(self.membership.active, gone))
 
     def _excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
         self.receiver.excuse(stream, first, last, reason)
@@ -526,21 +545,36 @@ class Node:
     def on_retire(self, _: NodeId, message: Retire) -> None:
         self.heartbeats.on_retire(message.streams)
 
-    def _learn(self, name: StreamId, last: int) -> None:
+    def on_who_owns(self, sender: NodeId, message: WhoOwns) -> None:
+        self.orphans.on_who_owns(sender, message)
+
+    def on_ownership(self, sender: NodeId, message: Ownership) -> None:
+        for position in message.others:
+            self._learn(position.stream, position.last)
+        self.orphans.on_ownership(sender, message)
+
+    def _learn(self, name: StreamId, last: int) -> bool:
+        """A stream is known to reach `last`; False if it is retired."""
         stream = self.receiver.learn(name, last)
         if stream is not None and stream.beat is not None:
             self.heartbeats.on_active(stream)
+        return stream is not None
 
     def _announce(self, beats: tuple[Beat, ...]) -> None:
         if beats:
             self.heartbeats.announce(beats, self.membership.active)
 
+    def _on_opened(self, stream: Stream) -> None:
+        self.orphans.on_opened(stream)
+
     def _on_retired(self, name: StreamId) -> None:
         self.exchange.forget_stream(name)
+        self.orphans.forget(name)
         self.stability.retire(name)
         self.buffer.forget(name)
         if self.logger is not None:
             self.logger.retire(name)
+            self.logger.save(Over(name))
 
     # Signatures -----------------------------------------------------------------------------------------------------
 
@@ -605,9 +639,12 @@ class Node:
             self.selection.forget(node)
             self.seeker.forget_node(node)
             self.sender.on_new_life(node)
+            if known is not None:
+                self.orphans.on_death(node)
             if node not in self._resuming:
                 self.stability.forget(node)
         if member.status == "left":
+            self.orphans.on_death(node)
             self.stability.release(node, {name: stream.lastseen for name, stream in self.receiver.streams.items()})
         else:
             self.stability.wait_for(node)
@@ -628,7 +665,9 @@ class Node:
 
     def _leave_when_done(self) -> None:
         """What only we may have stays with us until it is logged (without loggers: until everyone has it)."""
-        if not self._leave_wanted or any(out.unlogged or out.queued for out in self.sender.streams.values()):
+        if not self._leave_wanted or self.membership.status != "member":
+            return
+        if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
         if not self.buffer.holds(self._kept_by_nobody_else):
             self._leave_wanted = False
@@ -648,11 +687,15 @@ class Node:
         record = self.membership.table.get(sender)
         if record is None or record.freshness != message.freshness:
             return
-        streams = self.receiver.streams
+        streams, over = self.receiver.streams, []
         for position in message.vector:
-            stream = streams.get(position.stream)
-            if stream is None or stream.beat is not None or position.last > stream.lastseen:  # or it is no news
-                self._learn(position.stream, position.last)
+            name, last = position.stream, position.last
+            stream = streams.get(name)
+            no_news = stream is not None and stream.beat is None and last <= stream.lastseen
+            if not no_news and not self._learn(name, last):
+                over.append(name)
+        if over:
+            self._ctx.send(sender, Retire(tuple(over)))
         loggerless = not self.membership.has_loggers
         taken = True
         if record.logger and self.logger is None:

@@ -47,9 +47,10 @@ class PositionExchange:
         """We start anew, and everyone forgets what we told."""
         self._confirmed.clear()
 
-    def pending(self, nodes: tuple[NodeId, ...]) -> bool:
-        """Whether any of them has not been told everything."""
-        return bool(self._dirty) or any(self._confirmed.get(node, self._oldest) < self._version for node in nodes)
+    def untold(self, nodes: tuple[NodeId, ...]) -> list[NodeId]:
+        """Those of them that have not confirmed everything."""
+        self._settle()
+        return [node for node in nodes if self._confirmed.get(node, self._oldest) < self._version]
 
     def tell(self, nodes: Iterable[NodeId]) -> None:
         """Send each what it has not confirmed yet, if anything: one message to all that have confirmed the same."""

@@ -16,16 +16,18 @@ from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stream import Gaps, Held, Stream
 
 OnGap = Callable[[Stream, int, int], None]
+OnOpened = Callable[[Stream], None]
 
 
 class Receiver:
     """All streams that this node receives."""
 
-    __slots__ = ("_ctx", "_held_bytes", "_on_gap", "retired", "streams")
+    __slots__ = ("_ctx", "_held_bytes", "_on_gap", "_on_opened", "retired", "streams")
 
-    def __init__(self, ctx: Context, on_gap: OnGap) -> None:
+    def __init__(self, ctx: Context, on_gap: OnGap, on_opened: OnOpened = lambda _: None) -> None:
         self._ctx = ctx
         self._on_gap = on_gap
+        self._on_opened = on_opened
         self._held_bytes = 0
         self.streams: dict[StreamId, Stream] = {}
         self.retired = RetiredStreams()
@@ -37,11 +39,15 @@ class Receiver:
             stream = self.open(packet.stream)
             if stream is None:
                 return ()
-        if stream.gaps is None and packet.first == stream.next:
+        if stream.gaps is None and packet.first == stream.next and stream.limit is None:
             stream.lastseen = last = packet.last
             stream.next = last + 1
             self._ctx.effects.append(Deliver(packet))
             return (packet,)
+        if stream.limit is not None and packet.last > stream.limit:
+            if packet.first > stream.limit:
+                return ()  # a straggler of a stream that is being closed
+            packet = packet.cut(packet.first, stream.limit)
         if packet.last < stream.next:
             return ()  # a duplicate, or from before t_join
         return self._accept_out_of_order(stream, packet, from_logger)
@@ -70,13 +76,17 @@ class Receiver:
         """Start at t_join: what is up to these positions is not ours to receive."""
         for position in vector:
             if position.stream not in self.streams and position.stream not in self.retired:
-                self.streams[position.stream] = Stream(position.stream, position.last + 1)
+                self._add(Stream(position.stream, position.last + 1))
 
     def open(self, name: StreamId) -> Stream | None:
         """A stream never heard of: all of it is after t_join, unless it is long over."""
         if name in self.retired:
             return None
-        stream = self.streams[name] = Stream(name)
+        return self._add(Stream(name))
+
+    def _add(self, stream: Stream) -> Stream:
+        self.streams[stream.id] = stream
+        self._on_opened(stream)
         return stream
 
     def retire(self, name: StreamId) -> bool:

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.wire import RANGES_MAX, Range, Recover, Request, Span
 from gossamer.protocol.context import Context
+from gossamer.protocol.effects import Reason
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.membership import Membership
-from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.selection import Selection
 from gossamer.protocol.stream import Stream
 
@@ -34,8 +34,8 @@ class Repair:
     """What is missing, in which phase, and of whom it was asked."""
 
     __slots__ = (
-        "_ageing", "_busy_until", "_ctx", "_flights", "_grace", "_late", "_membership", "_on_late", "_open",
-        "_receiver", "_selection", "_serial", "_turn", "_unanswered", "_wanted", "hurry",
+        "_ageing", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_late", "_membership", "_on_late", "_open",
+        "_selection", "_serial", "_turn", "_unanswered", "_wanted", "hurry",
     )  # fmt: skip
 
     def __init__(
@@ -53,7 +53,7 @@ class Repair:
         self._selection = selection
         self._wanted = wanted
         self._on_late = on_late
-        self._receiver: Receiver | None = None
+        self._excuse: Callable[[Stream, int, int, Reason], None] | None = None
         self._open: dict[StreamId, Stream] = {}
         self._grace: deque[tuple[float, Stream, int, int]] = deque()
         self._ageing: deque[tuple[int, Stream, int, int]] = deque()
@@ -66,8 +66,9 @@ class Repair:
         self.hurry = False
         """A gap has opened since the last round: do not wait for a slow one."""
 
-    def attach(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+    def attach(self, excuse: Callable[[Stream, int, int, Reason], None]) -> None:
+        """`excuse(stream, first, last, reason)` is how to say that something will not come."""
+        self._excuse = excuse
 
     @property
     def quiet(self) -> bool:
@@ -81,8 +82,8 @@ class Repair:
 
     def on_gap(self, stream: Stream, first: int, last: int) -> None:
         if self._wanted is not None and not self._wanted(stream.id, first, last):
-            assert self._receiver is not None
-            self._receiver.excuse(stream, first, last, "declined")
+            assert self._excuse is not None
+            self._excuse(stream, first, last, "declined")
             return
         gaps = stream.gaps
         assert gaps is not None
@@ -202,11 +203,18 @@ class Repair:
     def _land(self) -> None:
         """What was asked for and did not come may be asked for again."""
         overdue = False
+        landed: dict[StreamId, None] = {}
         while self._flights and self._flights[0][0] <= self._ctx.now:
             _, _, stream, first, last, logger = heapq.heappop(self._flights)
             if stream.gaps is not None:
                 overdue |= logger and bool(stream.gaps.asked.overlap(first, last))
                 stream.gaps.asked.remove(first, last)
+                landed[stream.id] = None
+        if landed:  # what was asked of a peer and then, upon its notice, of a logger is in flight from the latter
+            for _, _, stream, first, last, _ in self._flights:
+                if stream.id in landed and stream.gaps is not None:
+                    for part in stream.gaps.lacks(first, last):
+                        stream.gaps.asked.add(*part)
         self._unanswered = self._unanswered + 1 if overdue else self._unanswered
         if self._unanswered >= UNANSWERED_MAX and self._ctx.config.repair_first == "auto":
             self.on_busy()

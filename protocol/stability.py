@@ -46,12 +46,13 @@ class Stability:
                 if position.last > acks.get(position.stream, -1):
                     acks[position.stream] = position.last
 
-    def stable(self, stream: StreamId, own: int) -> int:
-        """The last seq up to which everyone waited for has it; `own` is this node's position."""
+    def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
+        """The last seq up to which everyone waited for has it; `own` is this node's position. Who left is not waited
+        for in what is `collected` already."""
         lowest = own
         for node, until in self._until.items():
             position = self._acks[node].get(stream, -1)
-            if position < lowest and (until is None or position < until.get(stream, -1)):
+            if position < lowest and (until is None or max(position, collected) < until.get(stream, -1)):
                 lowest = position
         return lowest
 
@@ -63,6 +64,14 @@ class Stability:
             if acks is not None and acks.get(stream, -1) >= last:
                 having += 1
         return having
+
+    def is_complete(self, stream: StreamId, last: int) -> bool:
+        """Whether every member there is has it all; those that left will not come back for it."""
+        return all(self._acks[node].get(stream, -1) >= last for node, until in self._until.items() if until is None)
+
+    def position(self, node: NodeId, stream: StreamId) -> int:
+        """The last seq that one member is known to have everything up to."""
+        return self._acks.get(node, {}).get(stream, -1)
 
     def positions(self, node: NodeId) -> tuple[Position, ...]:
         """All that is known of one member, for one that resumes."""

@@ -12,7 +12,7 @@ Every seq from `start` to `lastseen` is exactly one of (rpbcast Property 3.5, wi
     excused     it will never come, and the application is told why.
 
 Almost all streams almost always have no gap. All that a gap needs is in a `Gaps`, made when one opens and dropped when
-the last one closes, so that a stream in order costs six slots and one comparison a packet.
+the last one closes, so that a stream in order costs a few slots and a comparison a packet.
 """
 
 from bisect import insort
@@ -73,7 +73,7 @@ class Gaps:
 class Stream:
     """The receiving side of one stream."""
 
-    __slots__ = ("beat", "excused", "gaps", "id", "lastseen", "next", "start")
+    __slots__ = ("beat", "excused", "gaps", "id", "lastseen", "limit", "next", "origin", "start")
 
     def __init__(self, stream: StreamId, start: int = 0) -> None:
         self.id = stream
@@ -87,6 +87,10 @@ class Stream:
         self.excused: IntervalSet | None = None
         self.beat: Beat | None = None
         """Its entry in the heartbeat table, while it is idle."""
+        self.origin: NodeId | None = None
+        """The node that publishes it, as far as we know."""
+        self.limit: int | None = None
+        """Its publisher is dead, and we told the leader how far we know it: nothing beyond is taken."""
 
     def lacks(self, first: int, last: int) -> list[tuple[int, int]]:
         """What of the span is new to us: missing, or beyond what we have seen."""
