@@ -4,13 +4,17 @@ A packet leaves when it is `gclimit_rounds` old, or sooner when the buffer is ov
 it stays until it is stable, since nobody else will keep it.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
+from operator import attrgetter
 
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import PACKETS_MAX
+
+_first = attrgetter("first")
 
 
 class GossipBuffer:
@@ -19,83 +23,75 @@ class GossipBuffer:
     __slots__ = ("_ages", "_bytes_max", "_streams", "bytes")
 
     def __init__(self, bytes_max: int) -> None:
-        self._streams: dict[StreamId, tuple[list[int], list[Packet]]] = {}
+        self._streams: dict[StreamId, list[Packet]] = {}
         self._ages: deque[tuple[int, StreamId, int]] = deque()
         self._bytes_max = bytes_max
         self.bytes = 0
 
     def add(self, packet: Packet, round_no: int) -> None:
         """Keep a packet that overlaps nothing kept already."""
-        found = self._streams.get(packet.stream)
-        if found is None:
-            self._streams[packet.stream] = ([packet.first], [packet])
+        packets = self._streams.get(packet.stream)
+        if packets is None:
+            self._streams[packet.stream] = [packet]
+        elif packet.first > packets[-1].first:
+            packets.append(packet)
         else:
-            firsts, packets = found
-            if packet.first > firsts[-1]:
-                firsts.append(packet.first)
-                packets.append(packet)
-            else:
-                at = bisect_left(firsts, packet.first)
-                firsts.insert(at, packet.first)
-                packets.insert(at, packet)
+            insort(packets, packet, key=_first)
         self._ages.append((round_no, packet.stream, packet.first))
         self.bytes += len(packet.blob)
         while self.bytes > self._bytes_max and self._ages:
             _, stream, first = self._ages.popleft()
-            self._drop(stream, first)
+            if (packets := self._streams.get(stream)) is not None:
+                self._drop(packets, first)
 
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """What is here of a span, cut to it."""
-        found = self._streams.get(stream)
-        if found is None:
+        packets = self._streams.get(stream)
+        if packets is None:
             return []
-        firsts, packets = found
-        at = max(0, bisect_right(firsts, first) - 1)
         parts = []
-        while at < len(packets) and firsts[at] <= last:
-            packet = packets[at]
+        for packet in islice(packets, max(0, bisect_right(packets, first, key=_first) - 1), None):
+            if packet.first > last:
+                break
             if packet.last >= first:
                 parts.append(packet.cut(max(first, packet.first), min(last, packet.last)))
-            at += 1
         return parts
 
     def collect(self, before_round: int, keep: Callable[[Packet], bool] | None = None) -> None:
         """Drop what came before a round; `keep` may hold back what is not stable yet."""
-        kept = []
-        while self._ages and self._ages[0][0] < before_round:
-            entry = self._ages.popleft()
+        kept, ages = [], self._ages
+        while ages and ages[0][0] < before_round:
+            entry = ages.popleft()
             _, stream, first = entry
-            if keep is not None and (packet := self._get(stream, first)) is not None and keep(packet):
+            packets = self._streams.get(stream)
+            if packets is None:
+                continue  # retired since
+            if keep is not None and keep(packets[_place(packets, first)]):
                 kept.append(entry)
             else:
-                self._drop(stream, first)
-        self._ages.extendleft(reversed(kept))
+                self._drop(packets, first)
+        ages.extendleft(reversed(kept))
 
     def holds(self, needed: Callable[[Packet], bool]) -> bool:
         """Whether anything here is still needed."""
-        return any(needed(packet) for _, packets in self._streams.values() for packet in packets)
+        return any(needed(packet) for packets in self._streams.values() for packet in packets)
 
     def forget(self, stream: StreamId) -> None:
         """Drop everything of a retired stream."""
-        found = self._streams.pop(stream, None)
-        if found is not None:
-            self.bytes -= sum(len(packet.blob) for packet in found[1])  # its ages run out by themselves
+        for packet in self._streams.pop(stream, ()):
+            self.bytes -= len(packet.blob)  # its age runs out by itself
 
-    def _get(self, stream: StreamId, first: int) -> Packet | None:
-        firsts, packets = self._streams.get(stream, ((), ()))
-        at = bisect_left(firsts, first)
-        return packets[at] if at < len(firsts) else None
+    def _drop(self, packets: list[Packet], first: int) -> None:
+        packet = packets.pop(_place(packets, first))
+        self.bytes -= len(packet.blob)
+        if not packets:
+            del self._streams[packet.stream]
 
-    def _drop(self, stream: StreamId, first: int) -> None:
-        found = self._streams.get(stream)
-        if found is None:
-            return
-        firsts, packets = found
-        at = bisect_left(firsts, first)
-        self.bytes -= len(packets[at].blob)
-        del firsts[at], packets[at]
-        if not firsts:
-            del self._streams[stream]
+
+def _place(packets: list[Packet], first: int) -> int:
+    if packets[0].first == first:  # they come and go in order, but for repairs
+        return 0
+    return bisect_left(packets, first, key=_first)
 
 
 def fitting(packets: Iterable[Packet], bytes_max: int) -> tuple[Packet, ...]:

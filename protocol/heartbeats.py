@@ -62,13 +62,17 @@ class Heartbeats:
 
     def on_beats(self, sender: NodeId, message: Beats) -> None:
         """Merge the entries of the buckets that differ, and answer with what the sender lacks."""
-        for beat in message.beats:
-            self.on_beat(beat)
         retired, later = [], []
+        streams = self._receiver.streams
         for beat in message.beats:
-            if beat.stream in self._receiver.retired:
+            stream = streams.get(beat.stream)
+            if stream is not None and stream.beat == beat and stream.lastseen == beat.last:
+                continue  # most of a bucket that differs does not
+            self.on_beat(beat)
+            stream = streams.get(beat.stream)
+            if stream is None:
                 retired.append(beat.stream)
-            elif (stream := self._receiver.streams.get(beat.stream)) is not None and stream.lastseen > beat.last:
+            elif stream.lastseen > beat.last:
                 later.append(Position(beat.stream, stream.lastseen))
         if retired:
             self._ctx.send(sender, Retire(tuple(retired)))

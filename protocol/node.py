@@ -281,15 +281,14 @@ class Node:
             self.seeker.on_round()
             self.orphans.on_round()
             if not membership.has_loggers and (untold := self.exchange.untold(membership.active)):
-                self.exchange.tell(ctx.rng.choice(untold))  # one a round: everyone to everyone would be too many
+                self.exchange.tell((ctx.rng.choice(untold),))  # one a round: everyone to everyone would be too many
             if ctx.round % ctx.config.positions_rounds == 0:
                 self._acknowledge_and_collect()
         self._pace()
 
     def _acknowledge_and_collect(self) -> None:
         if self.membership.has_loggers:
-            for node in self._sinks():
-                self.exchange.tell(node)
+            self.exchange.tell(self._sinks())
         if self.logger is not None:
             self.logger.collect()
             for node in self.membership.others:
@@ -347,7 +346,7 @@ class Node:
         loggers = self.membership.loggers
         if not loggers:
             return self.stability.stable(name, last) < last
-        return sum(self.stability.position(node, name) >= last for node in loggers) < self._ctx.config.loggers_min
+        return self.stability.holders(loggers, name, last) < self._ctx.config.loggers_min
 
     # Phase 1 --------------------------------------------------------------------------------------------------------
 
@@ -689,7 +688,13 @@ class Node:
         record = self.membership.table.get(sender)
         if record is None or record.freshness != message.freshness:
             return
-        over = [position.stream for position in message.vector if not self._learn(position.stream, position.last)]
+        streams, over = self.receiver.streams, []
+        for position in message.vector:
+            name, last = position.stream, position.last
+            stream = streams.get(name)
+            no_news = stream is not None and stream.beat is None and last <= stream.lastseen
+            if not no_news and not self._learn(name, last):
+                over.append(name)
         if over:
             self._ctx.send(sender, Retire(tuple(over)))
         loggerless = not self.membership.has_loggers

@@ -52,11 +52,16 @@ class PositionExchange:
         self._settle()
         return [node for node in nodes if self._confirmed.get(node, self._oldest) < self._version]
 
-    def tell(self, node: NodeId) -> None:
-        """Send what `node` has not confirmed yet, if anything."""
+    def tell(self, nodes: Iterable[NodeId]) -> None:
+        """Send each what it has not confirmed yet, if anything: one message to all that have confirmed the same."""
         self._settle()
-        if self._confirmed.get(node, self._oldest) < self._version:
-            self._send(node)
+        behind: dict[int, list[NodeId]] = {}
+        for node in nodes:
+            confirmed = self._confirmed.get(node, self._oldest)
+            if confirmed < self._version:
+                behind.setdefault(confirmed, []).append(node)
+        for confirmed, to in behind.items():
+            self._ctx.multicast(tuple(to), self._since(confirmed))
 
     def acknowledge(self, node: NodeId, streams: Iterable[StreamId]) -> None:
         """Tell the positions of some streams on the spot."""
@@ -71,32 +76,27 @@ class PositionExchange:
         if taken and message.version:
             self._ctx.send(sender, self._message(0, message.version, ()))
 
-    def _send(self, node: NodeId) -> None:
-        confirmed = self._confirmed.get(node, self._oldest)
-        vector: list[Position] = []
+    def _since(self, confirmed: int) -> Positions:
+        changes = []
+        for change in reversed(self._changes.items()):
+            if change[1] <= confirmed:
+                break
+            changes.append(change)
+        changes.reverse()
         version = self._version
-        # Oldest unconfirmed first, so that a vector too long for one message is told version by version.
-        names = []
-        for name in reversed(self._changes):
-            if self._changes[name] <= confirmed:
-                break
-            names.append(name)
-        for name in reversed(names):
-            if len(vector) >= ENTRIES_MAX and self._changes[name] > version:
-                break
-            version = self._changes[name]
-            vector.append(Position(name, self._position(name)))
-        else:
-            version = self._version
-        self._ctx.send(node, self._message(version, 0, tuple(vector)))
+        if len(changes) > ENTRIES_MAX:  # oldest first, and a version is told whole or not at all
+            beyond = changes[ENTRIES_MAX][1]
+            changes = [change for change in changes[:ENTRIES_MAX] if change[1] < beyond]
+            version = changes[-1][1]
+        return self._message(version, 0, tuple(Position(name, self._position(name)) for name, _ in changes))
 
     def _message(self, version: int, confirm: int, vector: tuple[Position, ...]) -> Positions:
         return Positions(self._membership.own.freshness, version, confirm, self._membership.table.root, vector)
 
     def _settle(self) -> None:
-        if self._dirty:
-            self._version += 1
-            for name in self._dirty:
-                self._changes.pop(name, None)
-                self._changes[name] = self._version
-            self._dirty.clear()
+        for number, name in enumerate(self._dirty):
+            if number % ENTRIES_MAX == 0:  # a version is what fits into one message
+                self._version += 1
+            self._changes.pop(name, None)
+            self._changes[name] = self._version
+        self._dirty.clear()

@@ -9,6 +9,8 @@ A new member is waited for in everything that is still kept. A member that leave
 after, but in what was there before it still is (sloppy on purpose: it may be back).
 """
 
+from collections.abc import Iterable
+
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.wire import Position
 
@@ -40,9 +42,9 @@ class Stability:
     def acknowledge(self, node: NodeId, vector: tuple[Position, ...]) -> None:
         acks = self._acks.get(node)
         if acks is not None:
-            for stream, last in ((position.stream, position.last) for position in vector):
-                if last > acks.get(stream, -1):
-                    acks[stream] = last
+            for position in vector:
+                if position.last > acks.get(position.stream, -1):
+                    acks[position.stream] = position.last
 
     def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
         """The last seq up to which everyone waited for has it; `own` is this node's position. Who left is not waited
@@ -53,6 +55,15 @@ class Stability:
             if position < lowest and (until is None or max(position, collected) < until.get(stream, -1)):
                 lowest = position
         return lowest
+
+    def holders(self, nodes: Iterable[NodeId], stream: StreamId, last: int) -> int:
+        """How many of some members are known to have everything up to `last`."""
+        having = 0
+        for node in nodes:
+            acks = self._acks.get(node)
+            if acks is not None and acks.get(stream, -1) >= last:
+                having += 1
+        return having
 
     def is_complete(self, stream: StreamId, last: int) -> bool:
         """Whether every member there is has it all; those that left will not come back for it."""

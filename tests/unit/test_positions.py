@@ -20,7 +20,7 @@ class Bench:
 
     def tell(self, node="L"):
         """The one message that goes out, or None."""
-        self.exchange.tell(node)
+        self.exchange.tell((node,))
         effects, self.ctx.effects = self.ctx.effects, []
         messages = [message for _, message in sent(effects)]
         return messages[0] if messages else None
