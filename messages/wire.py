@@ -48,10 +48,11 @@ class Span(_Part, frozen=True):
 
 
 class Position(_Part, frozen=True):
-    """Everything of `stream` up to and including `last`."""
+    """Everything of `stream` up to and including `last`; `ended`: and I know that there will be no more."""
 
     stream: StreamId
     last: Last
+    ended: bool = False
 
 
 class Beat(_Part, frozen=True):

@@ -21,9 +21,17 @@ from gossamer.protocol.stream import Stream
 class Heartbeats:
     """The table of idle streams."""
 
-    __slots__ = ("_ctx", "_on_retired", "_receiver", "ended", "table")
+    __slots__ = ("_ctx", "_on_ended", "_on_retired", "_receiver", "ended", "table")
 
-    def __init__(self, ctx: Context, receiver: Receiver, on_retired: Callable[[StreamId], None]) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        receiver: Receiver,
+        on_ended: Callable[[StreamId], None],
+        on_retired: Callable[[StreamId], None],
+    ) -> None:
+        """`on_ended` hears of a stream that has ended, or has not after all; `on_retired` of one that is forgotten."""
+        self._on_ended = on_ended
         self._ctx = ctx
         self._receiver = receiver
         self._on_retired = on_retired
@@ -50,6 +58,7 @@ class Heartbeats:
         self.table.set(beat.stream, beat)
         if beat.ended:
             self.ended[beat.stream] = beat.last
+            self._on_ended(beat.stream)
             if stream.limit is not None:
                 stream.limit = max(stream.limit, beat.last)
 
@@ -58,7 +67,8 @@ class Heartbeats:
         if stream.beat is not None and stream.lastseen > stream.beat.last:
             stream.beat = None
             self.table.discard(stream.id)
-            self.ended.pop(stream.id, None)
+            if self.ended.pop(stream.id, None) is not None:
+                self._on_ended(stream.id)
 
     def on_beats(self, sender: NodeId, message: Beats) -> None:
         """Merge the entries of the buckets that differ, and answer with what the sender lacks."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gossamer.messages.errors import UsageError
-from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
     RANGES_MAX,
@@ -112,12 +112,12 @@ class Node:
         self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
         self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened)
         self.repair.attach(self._excuse)
-        self.heartbeats = Heartbeats(ctx, self.receiver, self._on_retired)
+        self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.sender = Sender(ctx, self.membership)
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
-        self.exchange = PositionExchange(ctx, self.membership, self.position)
+        self.exchange = PositionExchange(ctx, self.membership, self._position_of)
         self.seeker = Seeker(ctx, self.membership, self._on_void)
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
@@ -303,7 +303,7 @@ class Node:
             [
                 name
                 for name, last in self.heartbeats.ended.items()
-                if self.position(name) >= last and self.stability.is_complete(name, last)
+                if self.position(name) >= last and self.stability.is_over(name, last)
             ]
         )
         everyone = self.membership.active
@@ -425,6 +425,9 @@ class Node:
 
     def on_recover(self, sender: NodeId, message: Recover) -> None:
         if self.logger is not None:
+            for span in message.lacks:  # who lacks it knows that it exists, and a logger may be the last to hear of it
+                if span.ranges:
+                    self._learn(span.stream, span.ranges[-1][1])
             self.logger.on_recover(sender, message.lacks)
 
     def on_gone(self, sender: NodeId, message: Gone) -> None:
@@ -568,6 +571,9 @@ class Node:
     def _on_opened(self, stream: Stream) -> None:
         self.orphans.on_opened(stream)
 
+    def _on_ended(self, name: StreamId) -> None:
+        self.exchange.touch(name)
+
     def _on_retired(self, name: StreamId) -> None:
         self.exchange.forget_stream(name)
         self.orphans.forget(name)
@@ -670,6 +676,9 @@ class Node:
             return
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
+        for name in list(self.sender.streams):
+            if issued_by(name) is not None:
+                self._announce(self.sender.close(name))
         if not self.buffer.holds(self._kept_by_nobody_else):
             self._leave_wanted = False
             self.membership.leave()
@@ -682,6 +691,9 @@ class Node:
             return self.logger.prefix(name)
         stream = self.receiver.streams.get(name)
         return -1 if stream is None else stream.next - 1
+
+    def _position_of(self, name: StreamId) -> Position:
+        return Position(name, self.position(name), name in self.heartbeats.ended)
 
     def on_positions(self, sender: NodeId, message: Positions) -> None:
         """Somebody's acknowledgements: proof that events exist, and that they need not be kept for it."""
@@ -714,7 +726,7 @@ class Node:
 
     def _acknowledge(self, origin: NodeId, streams: Iterable[StreamId]) -> None:
         if origin == self._ctx.node:
-            vector = tuple(Position(name, self.position(name)) for name in streams)
+            vector = tuple(map(self._position_of, streams))
             self._announce(self.sender.on_positions(origin, vector))
         else:
             self.exchange.acknowledge(origin, streams)

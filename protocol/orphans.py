@@ -116,8 +116,10 @@ class Orphans:
         self._ctx.send(sender, Ownership(message.closing, mine, tuple(others)))
 
     def on_ownership(self, sender: NodeId, message: Ownership) -> None:
-        for name in message.mine:
-            self._suspects.pop(name, None)
+        record = self._membership.table.get(sender)
+        if record is not None and record.status != "left":  # what it said before it left does not count any more
+            for name in message.mine:
+                self._suspects.pop(name, None)
         for position in message.others:
             orphan = self._suspects.get(position.stream)
             if orphan is not None and orphan.closing == message.closing:

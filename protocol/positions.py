@@ -20,8 +20,8 @@ class PositionExchange:
 
     __slots__ = ("_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_oldest", "_position", "_version")
 
-    def __init__(self, ctx: Context, membership: Membership, position: Callable[[StreamId], int]) -> None:
-        """`position(stream)` is the last seq of the prefix to acknowledge; -1 for none."""
+    def __init__(self, ctx: Context, membership: Membership, position: Callable[[StreamId], Position]) -> None:
+        """`position(stream)` is what to acknowledge of a stream."""
         self._ctx = ctx
         self._membership = membership
         self._position = position
@@ -65,7 +65,7 @@ class PositionExchange:
 
     def acknowledge(self, node: NodeId, streams: Iterable[StreamId]) -> None:
         """Tell the positions of some streams on the spot."""
-        vector = tuple(Position(name, self._position(name)) for name in streams)
+        vector = tuple(map(self._position, streams))
         self._ctx.send(node, self._message(0, 0, vector))
 
     def on_positions(self, sender: NodeId, message: Positions, taken: bool) -> None:
@@ -88,7 +88,7 @@ class PositionExchange:
             beyond = changes[ENTRIES_MAX][1]
             changes = [change for change in changes[:ENTRIES_MAX] if change[1] < beyond]
             version = changes[-1][1]
-        return self._message(version, 0, tuple(Position(name, self._position(name)) for name, _ in changes))
+        return self._message(version, 0, tuple(self._position(name) for name, _ in changes))
 
     def _message(self, version: int, confirm: int, vector: tuple[Position, ...]) -> Positions:
         return Positions(self._membership.own.freshness, version, confirm, self._membership.table.root, vector)

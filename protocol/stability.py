@@ -18,9 +18,10 @@ from gossamer.messages.wire import Position
 class Stability:
     """The positions that others have acknowledged."""
 
-    __slots__ = ("_acks", "_until")
+    __slots__ = ("_acks", "_ended", "_until")
 
     def __init__(self) -> None:
+        self._ended: dict[StreamId, dict[NodeId, None]] = {}
         self._acks: dict[NodeId, dict[StreamId, int]] = {}
         self._until: dict[NodeId, dict[StreamId, int] | None] = {}
 
@@ -38,6 +39,8 @@ class Stability:
         """A new life of a member begins at its own t_join: what it acknowledged before does not count."""
         if node in self._acks:
             self._acks[node] = {}
+        for nodes in self._ended.values():
+            nodes.pop(node, None)
 
     def acknowledge(self, node: NodeId, vector: tuple[Position, ...]) -> None:
         acks = self._acks.get(node)
@@ -45,6 +48,10 @@ class Stability:
             for position in vector:
                 if position.last > acks.get(position.stream, -1):
                     acks[position.stream] = position.last
+                if position.ended:
+                    self._ended.setdefault(position.stream, {})[node] = None
+                elif position.stream in self._ended:
+                    self._ended[position.stream].pop(node, None)
 
     def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
         """The last seq up to which everyone waited for has it; `own` is this node's position. Who left is not waited
@@ -65,9 +72,15 @@ class Stability:
                 having += 1
         return having
 
-    def is_complete(self, stream: StreamId, last: int) -> bool:
-        """Whether every member there is has it all; those that left will not come back for it."""
-        return all(self._acks[node].get(stream, -1) >= last for node, until in self._until.items() if until is None)
+    def is_over(self, stream: StreamId, last: int) -> bool:
+        """Whether every member there is has it all and knows that it has ended. Those that left will not come back for
+        it; one that did not know of the end could not be told later, when nobody remembers the stream."""
+        knowing = self._ended.get(stream, {})
+        return all(
+            node in knowing and self._acks[node].get(stream, -1) >= last
+            for node, until in self._until.items()
+            if until is None
+        )
 
     def position(self, node: NodeId, stream: StreamId) -> int:
         """The last seq that one member is known to have everything up to."""
@@ -78,6 +91,7 @@ class Stability:
         return tuple(Position(stream, last) for stream, last in self._acks.get(node, {}).items())
 
     def retire(self, stream: StreamId) -> None:
+        self._ended.pop(stream, None)
         for acks in self._acks.values():
             acks.pop(stream, None)
         for until in self._until.values():

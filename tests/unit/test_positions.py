@@ -12,7 +12,9 @@ class Bench:
         self.ctx = context(incarnation=incarnation)
         self.members = membership(self.ctx, loggers="KL")
         self.at = {}
-        self.exchange = PositionExchange(self.ctx, self.members, lambda stream: self.at.get(stream, -1))
+        self.exchange = PositionExchange(
+            self.ctx, self.members, lambda stream: Position(stream, self.at.get(stream, -1))
+        )
 
     def move(self, stream, last):
         self.at[stream] = last
