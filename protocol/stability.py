@@ -21,7 +21,7 @@ class Stability:
     __slots__ = ("_acks", "_ended", "_until")
 
     def __init__(self) -> None:
-        self._ended: dict[StreamId, dict[NodeId, None]] = {}
+        self._ended: dict[StreamId, dict[NodeId, int]] = {}
         self._acks: dict[NodeId, dict[StreamId, int]] = {}
         self._until: dict[NodeId, dict[StreamId, int] | None] = {}
 
@@ -49,9 +49,8 @@ class Stability:
                 if position.last > acks.get(position.stream, -1):
                     acks[position.stream] = position.last
                 if position.ended:
-                    self._ended.setdefault(position.stream, {})[node] = None
-                elif position.stream in self._ended:
-                    self._ended[position.stream].pop(node, None)
+                    knowing = self._ended.setdefault(position.stream, {})
+                    knowing[node] = max(position.last, knowing.get(node, -1))
 
     def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
         """The last seq up to which everyone waited for has it; `own` is this node's position. Who left is not waited
@@ -76,11 +75,7 @@ class Stability:
         """Whether every member there is has it all and knows that it has ended. Those that left will not come back for
         it; one that did not know of the end could not be told later, when nobody remembers the stream."""
         knowing = self._ended.get(stream, {})
-        return all(
-            node in knowing and self._acks[node].get(stream, -1) >= last
-            for node, until in self._until.items()
-            if until is None
-        )
+        return all(knowing.get(node, -1) >= last for node, until in self._until.items() if until is None)
 
     def position(self, node: NodeId, stream: StreamId) -> int:
         """The last seq that one member is known to have everything up to."""
