@@ -13,6 +13,7 @@ from gossamer.matching import tree
 from gossamer.matching.errors import SelectorError
 from gossamer.matching.parser import DEPTH_MAX
 from gossamer.matching.selector import Selector
+from gossamer.matching.text import text_of
 from gossamer.matching.values import Attributes, Value, check_attributes
 from gossamer.messages.errors import UsageError
 
@@ -35,7 +36,7 @@ def selector_of(filters: Mapping[str, object] | list[Mapping[str, object]]) -> S
     that is missing makes it false.
     """
     listed = filters if isinstance(filters, list) else [filters]
-    return Selector.of(tree.both(_filter(one, 0) for one in listed))
+    return Selector(text_of(tree.both(_filter(one, 0) for one in listed)))  # the parser's caps hold here too
 
 
 def _value(value: object) -> Value:

@@ -302,8 +302,11 @@ class Cluster:
                 child = branch.clusters.get(value)
                 if child is not None:
                     child.collect(attributes, get, out, verdicts, tired)
-                if branch.ranges is not None and value == value:  # not a number is in no range
-                    branch.ranges.collect(value, get, out, verdicts)
+                ranges = branch.ranges
+                if ranges is not None and value == value:  # not a number is in no range
+                    ranges.exact.holding(value, out)
+                    if ranges.residuals:
+                        ranges.collect_tested(value, get, out, verdicts)
             elif kind is bool:
                 child = branch.clusters.get((value,))
                 if child is not None:

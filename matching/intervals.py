@@ -37,8 +37,8 @@ class Intervals(Generic[T]):
     __slots__ = ("above", "below", "grids", "rest")
 
     def __init__(self) -> None:
-        self.above: SortedBlocks[T] = SortedBlocks()  # low <= x
-        self.below: SortedBlocks[T] = SortedBlocks()  # x <= high
+        self.above: SortedBlocks[T] | None = None  # low <= x
+        self.below: SortedBlocks[T] | None = None  # x <= high
         self.grids: dict[float, Grid[T]] = {}  # by the inverse of the cells' width, so that cells are multiplied out
         self.rest: list[tuple[Number, Number, T]] = []  # no grid parts their ends: too narrow for where they are
 
@@ -47,8 +47,12 @@ class Intervals(Generic[T]):
 
     def add(self, low: Number, high: Number, item: T) -> None:
         if high == INFINITY:
+            if self.above is None:
+                self.above = SortedBlocks()
             self.above.add(low, item)
         elif low == -INFINITY:
+            if self.below is None:
+                self.below = SortedBlocks()
             self.below.add(high, item)
         else:
             inverse = grid_for(low, high)
@@ -74,8 +78,10 @@ class Intervals(Generic[T]):
     def remove(self, low: Number, high: Number, item: T) -> None:
         """Remove an item that was added with these ends."""
         if high == INFINITY:
+            assert self.above is not None
             self.above.remove(low, item)
         elif low == -INFINITY:
+            assert self.below is not None
             self.below.remove(high, item)
         else:
             inverse = grid_for(low, high)
@@ -102,9 +108,9 @@ class Intervals(Generic[T]):
 
     def holding(self, x: Number, out: list[T]) -> None:
         """List the items of the intervals that hold x."""
-        if self.above.tops:
+        if self.above is not None:
             self.above.up_to(x, out)
-        if self.below.tops:
+        if self.below is not None:
             self.below.from_on(x, out)
         for inverse, grid in self.grids.items():
             cell = grid.get(x * inverse // 1)

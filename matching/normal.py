@@ -33,17 +33,17 @@ def _alternatives(node: tree.Condition, wanted: bool) -> list[Terms]:
 
 
 def _product(nodes: Iterable[tree.Condition], wanted: bool) -> list[Terms]:
+    common: list[Term] = []
     product: list[Terms] = [()]
     for node in nodes:
         parts = _alternatives(node, wanted)
         if len(parts) == 1:
-            part = parts[0]
-            product = [terms + part for terms in product]
-            continue
-        if len(product) * len(parts) > ALTERNATIVES_MAX:
-            parts = [(opaque(node, wanted),)]
-        product = [terms + part for terms in product for part in parts]
-    return product
+            common += parts[0]
+        elif len(product) * len(parts) > ALTERNATIVES_MAX:
+            common.append(opaque(node, wanted))
+        else:
+            product = [terms + part for terms in product for part in parts]
+    return [(*common, *terms) for terms in product]
 
 
 def _sum(node: tree.And | tree.Or, wanted: bool) -> list[Terms]:

@@ -6,13 +6,13 @@ Precedence, weakest first: OR; AND; NOT; comparisons, BETWEEN, IN, LIKE, PREFIX 
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Final, cast
+from typing import Final
 
 from gossamer.matching import tree
 from gossamer.matching.errors import SelectorError
 from gossamer.matching.tokens import CONTEXTUAL, END, NUMBER, QUOTED, RESERVED, STRING, WORD, position_of, tokenize
 from gossamer.matching.tree import Arithmetic, Attribute, Condition, Literal, Node, Operand
-from gossamer.matching.values import INT_MAX, Number, Scalar
+from gossamer.matching.values import INT_MAX, Scalar
 
 # What a selector may cost whoever evaluates it. A subscriber who needs more has several subscriptions.
 TEXT_MAX: Final = 65_536
@@ -95,8 +95,8 @@ class Parser:
         if kind is WORD or kind is QUOTED:
             if kind is WORD and self.is_has_operator(at):
                 self.at += 1
-                return self.counted(tree.has(self.name_at(at + 1)), at)
-            return Attribute(self.name_at(at))
+                return self.counted(tree.has(self.values[at + 1]), at)
+            return Attribute(self.values[at])
         if kind is NUMBER or kind is STRING:
             return self.literal(at)
         if kind == "TRUE" or kind == "FALSE":
@@ -165,7 +165,7 @@ class Parser:
             if not isinstance(left, Literal) or not isinstance(left.value, str):
                 raise self.error("only a string can be looked for in a list attribute", start)
             self.at += 1
-            return tree.Contains(self.name_at(self.at - 1), left.value)
+            return tree.Contains(self.values[self.at - 1], left.value)
         name = self.name(left, start, "IN")
         self.expect("(")
         values: list[Scalar] = []
@@ -213,7 +213,7 @@ class Parser:
     def sign(self, sign: str) -> Operand:
         if sign == "-" and self.kinds[self.at] is NUMBER:
             self.at += 1
-            return Literal(-cast(Number, self.values[self.at - 1]))  # here, and only here, 2**63 is in range
+            return Literal(-self.values[self.at - 1])  # here, and only here, 2**63 is in range
         return tree.signed(sign, self.operand_from(SIGN))
 
     def literal(self, at: int) -> Literal:
@@ -226,10 +226,8 @@ class Parser:
         if self.kinds[self.at] is not STRING:
             raise self.unexpected("a string in single quotes")
         self.at += 1
-        return cast(str, self.values[self.at - 1])
-
-    def name_at(self, at: int) -> str:
-        return cast(str, self.values[at])
+        text: str = self.values[self.at - 1]
+        return text
 
     # Sorts of nodes
 
@@ -262,14 +260,14 @@ class Parser:
     # HAS and PREFIX are keywords only where a name could not stand
 
     def is_has_operator(self, at: int) -> bool:
-        if self.name_at(at).upper() != "HAS" or self.kinds[self.at] not in (WORD, QUOTED):
+        if self.values[at].upper() != "HAS" or self.kinds[self.at] not in (WORD, QUOTED):
             return False
         return not self.at_prefix_operator()
 
     def at_prefix_operator(self) -> bool:
         """`has PREFIX 'x'` is the operator, `HAS prefix` the attribute: the string decides."""
         at = self.at
-        return self.kinds[at] is WORD and self.name_at(at).upper() == "PREFIX" and self.kinds[at + 1] is STRING
+        return self.kinds[at] is WORD and self.values[at].upper() == "PREFIX" and self.kinds[at + 1] is STRING
 
     # Moving on, caps and errors
 

@@ -104,11 +104,8 @@ class Ranges:
         if not residual.users:
             del self.residuals[residual.terms]
 
-    def collect(self, value: Number, get: Get, out: list[Any], verdicts: Verdicts) -> None:
+    def collect_tested(self, value: Number, get: Get, out: list[Any], verdicts: Verdicts) -> None:
         """List the keys whose range holds the value and whose residual holds too."""
-        self.exact.holding(value, out)
-        if not self.residuals:
-            return
         spans: list[Span] = []
         assert self.tested is not None
         self.tested.holding(value, spans)

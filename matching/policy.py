@@ -55,6 +55,8 @@ def _rule(name: str, rule: Mapping[str, object]) -> Condition:
 
 def _anything_but(name: str, operand: object) -> Condition:
     if isinstance(operand, Mapping):
+        if not operand.keys() <= {"prefix", "suffix"}:
+            raise SelectorError(f"anything-but for {name!r} takes values, a prefix or a suffix")
         return tree.negate(_rule(name, operand))
     values = operand if isinstance(operand, list) else [operand]
     return tree.negate(_any_of(name, _list(values, name)))
@@ -72,8 +74,9 @@ def _numeric(name: str, operand: object) -> Condition:
         raise SelectorError(f"numeric for {name!r} is a list of operator and number in turns")
     terms = []
     for op, number in zip(parts[::2], parts[1::2], strict=True):
-        if op not in tree.FLIPPED or op == "<>" or number.__class__ not in (int, float):
+        if op not in ("=", "<", "<=", ">", ">=") or number.__class__ not in (int, float):
             raise SelectorError(f"numeric for {name!r} has no comparison {op!r} {number!r}")
+        assert isinstance(op, str)
         terms.append(tree.compare(op, Attribute(name), Literal(_literal(name, number))))
     return tree.both(terms)
 

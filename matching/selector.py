@@ -33,7 +33,7 @@ class Selector:
     @classmethod
     def from_policy(cls, policy: Mapping[str, object]) -> "Selector":
         """From a filter policy as AWS SNS writes it: `{"symbol": ["IBM"], "price": [{"numeric": [">", 100]}]}`."""
-        return cls.of(policy_tree(policy))
+        return cls(text_of(policy_tree(policy)))  # through the parser, whose caps then hold for policies too
 
     def _set(self, condition: tree.Condition) -> None:
         self.tree = condition

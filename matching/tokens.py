@@ -6,6 +6,7 @@ A broker parses millions of selectors and reports an error in few of them, so to
 
 import math
 import re
+from typing import Any
 
 from gossamer.matching.errors import SelectorError
 from gossamer.matching.values import INT_MAX, Number
@@ -32,19 +33,22 @@ _TOKEN = re.compile(
 _FIXED = {text: text for text in (*RESERVED, *SYMBOLS)}
 _STARTS = {"'": STRING, '"': QUOTED, **dict.fromkeys("0123456789.", NUMBER)}
 
+WORDS_MAX = 4_096
+_words: dict[str, str] = {}  # the kinds of words seen: selectors share their few attribute names
+
 _INT = re.compile(r"(0[xX][\da-fA-F_]*[\da-fA-F]|0[bB][01_]*[01]|\d(?:[\d_]*\d)?)[lL]?", re.ASCII)
 _FLOAT = re.compile(r"((?:\d(?:[\d_]*\d)?)?\.?(?:\d(?:[\d_]*\d)?)?(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)
 
 
-def tokenize(text: str) -> tuple[list[str], list[str | Number]]:
+def tokenize(text: str) -> tuple[list[str], list[Any]]:
     """The kinds and the values of a selector's tokens, an END after the last."""
     kinds: list[str] = []
-    values: list[str | Number] = []
+    values: list[Any] = []
     for spelling in _TOKEN.findall(text):
         value: str | Number = spelling
         kind = _FIXED.get(spelling) or _STARTS.get(spelling[0])
         if kind is None:
-            kind = _word_kind(spelling, text, len(kinds))
+            kind = _words.get(spelling) or _word_kind(spelling, text, len(kinds))
         elif kind is STRING:
             if len(spelling) == 1:
                 raise SelectorError("this string is never closed", text, position_of(text, len(kinds)))
@@ -78,9 +82,12 @@ def position_of(text: str, index: int) -> int:
 
 def _word_kind(spelling: str, text: str, index: int) -> str:
     first = spelling[0]
-    if first == "_" or first == "$" or first.isalnum():
+    if first == "_" or first == "$" or (first.isalnum() and not first.isdecimal()):
         # Only ASCII is folded: a dotless i makes no keyword.
-        return _FIXED.get(spelling.upper(), WORD) if spelling.isascii() else WORD
+        kind = _FIXED.get(spelling.upper(), WORD) if spelling.isascii() else WORD
+        if len(_words) < WORDS_MAX and len(spelling) < 64:
+            _words[spelling] = kind
+        return kind
     if spelling in MISSPELT:
         message = f"unknown operator {spelling}; did you mean {MISSPELT[spelling]}?"
     else:
