@@ -66,13 +66,15 @@ def _matcher(pieces: tuple[Piece, ...]) -> Callable[[str], bool]:
         whole = _expression(pieces[0])
         return lambda value: whole.fullmatch(value) is not None
     first, *middle, last = pieces
-    head, tail = _expression(first), _expression(last)
+    if not first and not last and len(middle) == 1 and (needle := literal(middle[0])) is not None:
+        return lambda value: needle in value
+    head, tail = _at_place(first), _at_place(last)
     head_length, tail_length = len(first), len(last)
     finders = [_finder(piece) for piece in middle]
 
     def matches(value: str) -> bool:
         limit = len(value) - tail_length
-        if limit < head_length or head.match(value) is None or tail.match(value, limit) is None:
+        if limit < head_length or not head(value, 0) or not tail(value, limit):
             return False
         position = head_length
         for find in finders:
@@ -82,6 +84,14 @@ def _matcher(pieces: tuple[Piece, ...]) -> Callable[[str], bool]:
         return True
 
     return matches
+
+
+def _at_place(piece: Piece) -> Callable[[str, int], object]:
+    """Whether a piece stands at a place of a value."""
+    text = literal(piece)
+    if text is None:
+        return _expression(piece).match
+    return lambda value, place: value.startswith(text, place)
 
 
 def _expression(piece: Piece) -> re.Pattern[str]:
