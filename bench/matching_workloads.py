@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
 
-# A subscription is a conjunction of (attribute, operator, value); the operators are those of WRITTEN.
+# A subscription is a conjunction of (attribute, operator, value): comparisons, "prefix" and "like".
 Clause = tuple[str, str, float | str]
 Subscription = list[Clause]
 Event = dict[str, float | str]
@@ -15,44 +15,38 @@ SYMBOLS = 10_000
 HOT_RESIDUALS = 10_000
 MATCHES_MAX = 10
 
-_SELECTOR = {"prefix": "{} PREFIX {}", "like": "{} LIKE {}"}
-_RULE = {"=": "{} == {}", "prefix": "{} =~ {}", "like": "{} =~ {}"}
-_CEL = {"=": "{} == {}", "prefix": "{}.startsWith({})", "like": "{}.matches({})"}
+Literal = Callable[[str, float | str], str]  # how an operator's value is written
 
 
 def as_selector(subscription: Subscription) -> str:
-    return " AND ".join(
-        _SELECTOR.get(op, f"{{}} {op} {{}}").format(name, _sql(value)) for name, op, value in subscription
-    )
+    return _written(subscription, " AND ", {"prefix": "{} PREFIX {}", "like": "{} LIKE {}"}, _in_single_quotes)
 
 
 def as_rule(subscription: Subscription) -> str:
-    return " and ".join(
-        _RULE.get(op, f"{{}} {op} {{}}").format(name, _quoted(value, op, anchored=True))
-        for name, op, value in subscription
-    )
+    """For rule-engine, whose regular expressions match from the start to the end."""
+    forms = {"=": "{} == {}", "prefix": "{}.starts_with({})", "like": "{} =~ {}"}
+    return _written(subscription, " and ", forms, _in_double_quotes)
 
 
 def as_cel(subscription: Subscription) -> str:
-    return " && ".join(
-        _CEL.get(op, f"{{}} {op} {{}}").format(name, _quoted(value, op, anchored=False))
-        for name, op, value in subscription
+    forms = {"=": "{} == {}", "prefix": "{}.startsWith({})", "like": "{}.matches({})"}
+    return _written(subscription, " && ", forms, _in_double_quotes)
+
+
+def _written(subscription: Subscription, joint: str, forms: dict[str, str], literal: Literal) -> str:
+    return joint.join(
+        forms.get(op, f"{{}} {op} {{}}").format(name, literal(op, value)) for name, op, value in subscription
     )
 
 
-def _sql(value: float | str) -> str:
+def _in_single_quotes(_op: str, value: float | str) -> str:
     return f"'{value}'" if isinstance(value, str) else repr(value)
 
 
-def _quoted(value: float | str, op: str, anchored: bool) -> str:
-    """A literal with double quotes; patterns as regular expressions, which rule-engine matches from the start."""
+def _in_double_quotes(op: str, value: float | str) -> str:
     if not isinstance(value, str):
         return repr(value)
-    if op == "like":
-        value = value.replace("%", ".*")
-    elif op == "prefix" and anchored:
-        value += ".*"
-    return f'"{value}"'
+    return '"{}"'.format(value.replace("%", ".*") if op == "like" else value)
 
 
 @dataclass

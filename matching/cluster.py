@@ -18,7 +18,7 @@ of the events. A range comes after the dictionaries, since nothing can be filed 
 When a cluster has tested many residuals, the choice is looked at again (`review`): the workload may have drifted.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from gossamer.matching.compiled import Get, compile_terms
@@ -252,9 +252,12 @@ class Cluster:
             better = parent.choose(group.terms)
             if better is None or better[0] not in (EQUAL, PREFIX, TAG) or parent.chance(better) * BETTER > likely:
                 continue
+            child = parent.branch(better[1]).cluster(parent, better)
+            child.patience = max(child.patience, self.patience)  # what moves to and fro does so less and less
             self.refile(group, parent, better, (access, *group.terms), moves)
-        # From here on only what comes now counts.
-        self.visits_before, self.parent_before = self.visits, parent.visits
+        # Half of the past is forgotten, so that what comes now counts for more.
+        self.visits_before += (self.visits - self.visits_before) // 2
+        self.parent_before += (parent.visits - self.parent_before) // 2
 
     # Matching
 
@@ -282,10 +285,11 @@ class Cluster:
         if not branches:
             return
         # Of the event's attributes and the indexed ones, go through the fewer.
-        for name in branches if len(branches) <= len(attributes) else attributes:
-            branch = branches.get(name)
-            if branch is None:
-                continue
+        if len(branches) <= len(attributes):
+            named: Iterable[tuple[str, Branch]] = branches.items()
+        else:
+            named = [(name, branches[name]) for name in attributes if name in branches]
+        for name, branch in named:
             value = get(name)
             if value is None:
                 continue

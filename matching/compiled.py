@@ -15,13 +15,14 @@ from typing import Any
 from gossamer.matching import tree
 from gossamer.matching.operators import calculate, compare_values
 from gossamer.matching.predicates import AMONG, EQUAL, EXCEPT, HAS, PREFIX, RANGE, TAG, TEST, Term, Terms
-from gossamer.matching.values import INFINITY, key_of
+from gossamer.matching.values import INFINITY, LIST, key_of, kind_of
 
 Get = Callable[[str], Any]
 Test = Callable[[Get, Terms], Any]
 
 CONSTANTS = "\0"  # stands for the tuple of a TEST's constants in its source; repr() never lets a NUL through
 SHAPES_MAX = 4_096  # compiled shapes kept; a workload has dozens, so only a hostile one ever starts over
+SHAPE_MAX = 4_096  # characters of source; longer ones are rarely met twice
 
 _shapes: dict[str, Test] = {}
 
@@ -30,9 +31,11 @@ def compile_terms(terms: Terms) -> Test:
     source = " and ".join([_term_source(term, f"t[{i}]") for i, term in enumerate(terms)]) or "True"
     test = _shapes.get(source)
     if test is None:
+        test = eval(f"lambda get, t: {source}", dict(_NAMES))
         if len(_shapes) >= SHAPES_MAX:
             _shapes.clear()
-        test = _shapes[source] = eval(f"lambda get, t: {source}", dict(_NAMES))
+        if len(source) <= SHAPE_MAX:
+            _shapes[source] = test
     return test
 
 
@@ -44,7 +47,7 @@ def opaque(condition: tree.Condition, wanted: bool = True) -> Term:
 
 
 def among(value: Any, keys: frozenset[Any]) -> bool:
-    return value.__class__ is not list and key_of(value) in keys
+    return kind_of(value) not in (LIST, None) and key_of(value) in keys
 
 
 _NAMES: dict[str, object] = {"among": among, "calculate": calculate, "compare": compare_values}

@@ -117,7 +117,7 @@ def _union(domains: list[Domain]) -> list[Domain]:
 
 def _uncovered(pool: list[Conjunction]) -> list[Conjunction]:
     kept: list[Conjunction] = []
-    # The fewer attributes a conjunction names the more it covers, so only those already kept can cover the next.
+    # The fewer attributes a conjunction names the more it covers: first those, so that little is kept in vain.
     for one in sorted(pool, key=lambda one: len(one.domains)):
         if not any(wide.includes(one) for wide in kept):
             kept = [narrow for narrow in kept if not one.includes(narrow)] + [one]

@@ -18,7 +18,7 @@ from gossamer.matching.values import INT_MAX, Scalar
 TEXT_MAX: Final = 65_536
 DEPTH_MAX: Final = 64
 IN_LIST_MAX: Final = 4_096
-TERMS_MAX: Final = 1_024
+TERMS_MAX: Final = 512
 
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN = range(1, 8)
 BINDING = {
@@ -95,7 +95,8 @@ class Parser:
         if kind is WORD or kind is QUOTED:
             if kind is WORD and self.is_has_operator(at):
                 self.at += 1
-                return self.counted(tree.has(self.values[at + 1]), at)
+                self.count_terms(1, at)
+                return tree.has(self.values[at + 1])
             return Attribute(self.values[at])
         if kind is NUMBER or kind is STRING:
             return self.literal(at)
@@ -132,9 +133,7 @@ class Parser:
 
     def predicate(self, kind: str, node: Node, start: int) -> Condition:
         left = self.operand(node, start)
-        self.terms += 1
-        if self.terms > TERMS_MAX:
-            raise self.error(f"the selector has more than {TERMS_MAX:,} terms", start)
+        self.count_terms(1, start)
         if kind in tree.FLIPPED:
             return tree.compare(kind, left, self.operand_from(COMPARISON))
         if kind == "IS":
@@ -149,6 +148,7 @@ class Parser:
                 raise self.unexpected("BETWEEN, IN, LIKE or PREFIX")
             self.at += 1
         if kind == "BETWEEN":
+            self.count_terms(1, start)  # it becomes two comparisons
             low = self.operand_from(COMPARISON)
             self.expect("AND")
             return tree.between(left, low, self.operand_from(COMPARISON), negated)
@@ -233,7 +233,8 @@ class Parser:
 
     def condition(self, node: Node, start: int) -> Condition:
         if isinstance(node, Attribute):
-            return self.counted(tree.is_set(node.name), start)
+            self.count_terms(1, start)
+            return tree.is_set(node.name)
         if isinstance(node, Literal) and isinstance(node.value, bool):
             return tree.TRUE if node.value else tree.FALSE
         if isinstance(node, OPERANDS):
@@ -289,11 +290,10 @@ class Parser:
         self.depth -= 1
         return node
 
-    def counted(self, condition: Condition, start: int) -> Condition:
-        self.terms += 1
+    def count_terms(self, count: int, start: int) -> None:
+        self.terms += count
         if self.terms > TERMS_MAX:
             raise self.error(f"the selector has more than {TERMS_MAX:,} terms", start)
-        return condition
 
     def unexpected(self, wanted: str) -> SelectorError:
         at = self.at
