@@ -36,6 +36,12 @@ def _product(nodes: Iterable[tree.Condition], wanted: bool) -> list[Terms]:
     common: list[Term] = []
     product: list[Terms] = [()]
     for node in nodes:
+        if wanted and node.__class__ is tree.Compare:  # nearly all of them: straight to the predicate
+            predicate = _predicate(node, True)
+            if predicate is None:
+                return []
+            common.append(predicate)
+            continue
         parts = _alternatives(node, wanted)
         if len(parts) == 1:
             common += parts[0]

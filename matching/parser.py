@@ -6,6 +6,7 @@ Precedence, weakest first: OR; AND; NOT; comparisons, BETWEEN, IN, LIKE, PREFIX 
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from sys import intern
 from typing import Final
 
 from gossamer.matching import tree
@@ -97,7 +98,7 @@ class Parser:
                 self.at += 1
                 self.count_terms(1, at)
                 return tree.has(self.values[at + 1])
-            return Attribute(self.values[at])
+            return Attribute(intern(self.values[at]))  # names repeat in millions of selectors, and are kept once
         if kind is NUMBER or kind is STRING:
             return self.literal(at)
         if kind == "TRUE" or kind == "FALSE":

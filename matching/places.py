@@ -111,8 +111,11 @@ class Ranges:
         self.tested.holding(value, spans)
         for span in spans:
             residual: Residual = span.residual  # type: ignore[assignment]  # those in `tested` have one
-            verdict = verdicts.get(residual)
-            if verdict is None:
-                verdict = verdicts[residual] = bool(residual.test(get, residual.terms))
+            if residual.users == 1:  # nobody else will ask
+                verdict = residual.test(get, residual.terms)
+            else:
+                verdict = verdicts.get(residual)
+                if verdict is None:
+                    verdict = verdicts[residual] = bool(residual.test(get, residual.terms))
             if verdict:
                 out.append(span.key)

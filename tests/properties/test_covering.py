@@ -11,7 +11,7 @@ events = st.lists(attributes, min_size=1, max_size=8)
 
 
 @given(selectors, selectors, events)
-@examples(200)
+@examples(120)
 def test_what_is_covered_matches_no_more(a: Selector, b: Selector, batch: list[dict]) -> None:
     for wide, narrow in ((a, b), (a | b, a), (a, a & b)):
         if covers(wide, narrow):

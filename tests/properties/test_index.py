@@ -21,7 +21,7 @@ def scan(held: dict[int, Selector], event: dict) -> list[int]:
 class IndexAgainstScan(RuleBasedStateMachine):
     """Adds, replacements and removals between matches. Small crowds and little patience take every path."""
 
-    @initialize(crowd=st.sampled_from([0, 1, 8]), patience=st.sampled_from([0, 5, 1024]))
+    @initialize(crowd=st.sampled_from([0, 1, 16]), patience=st.sampled_from([0, 5, 1024]))
     def start(self, crowd: int, patience: int) -> None:
         self.before = cluster.CROWD, cluster.PATIENCE
         cluster.CROWD, cluster.PATIENCE = crowd, patience
@@ -67,7 +67,7 @@ class IndexAgainstScan(RuleBasedStateMachine):
 
 
 TestIndexAgainstScan = IndexAgainstScan.TestCase
-TestIndexAgainstScan.settings = settings(examples(40), stateful_step_count=16)
+TestIndexAgainstScan.settings = settings(examples(30), stateful_step_count=16)
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ class TestIndexAgainstScanAtLength(IndexAgainstScan.TestCase):
 
 
 @given(st.lists(selectors, min_size=1, max_size=40), batches)
-@examples(80)
+@examples(60)
 def test_the_index_agrees_with_a_linear_scan(some: list[Selector], batch: list[dict]) -> None:
     index: Index[int] = Index()
     held = dict(enumerate(some))
@@ -92,7 +92,7 @@ bounds = numbers | st.just(INFINITY) | st.just(-INFINITY)
 @given(
     st.lists(st.tuples(bounds, bounds), max_size=30), st.lists(numbers, max_size=10), st.randoms(use_true_random=False)
 )
-@examples(200)
+@examples(120)
 def test_intervals_list_exactly_those_that_hold_a_number(pairs: list, queries: list, random) -> None:
     ends = {i: (min(pair), max(pair)) for i, pair in enumerate(pairs)}
     ends = {i: (low, high) for i, (low, high) in ends.items() if low < INFINITY and high > -INFINITY}

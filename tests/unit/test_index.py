@@ -61,9 +61,27 @@ def test_values_python_finds_equal_are_kept_apart() -> None:
     assert sorted(index.match({"x": "1"})) == [3]
 
 
+def test_an_integer_and_its_float_do_not_share_a_residual() -> None:
+    index = filled(["x / 2 = 2", "x / 2.0 = 2", "y = 1 AND x / 2.0 = 2"])
+    assert index.match({"x": 5, "y": 1}) == [0]
+
+
 def test_a_selector_with_alternatives_is_found_once() -> None:
     index = filled(["x = 1 OR y = 1", "x > 0 OR x < 5 OR y = 1", "x IN (1, 2) AND y = 1 OR x = 1 AND y = 1"])
     assert sorted(index.match({"x": 1, "y": 1})) == [0, 1, 2]
+
+
+def test_alternatives_that_come_to_the_same_are_filed_once() -> None:
+    index = filled(["x IN (1, 2) AND note <> 'a' OR x = 1 AND note <> 'a'"])
+    assert index.match({"x": 1, "note": "b"}) == [0]
+    index.remove(0)
+    assert index.match({"x": 1, "note": "b"}) == []
+
+
+def test_a_value_shorter_than_a_prefix_is_not_taken_for_it() -> None:
+    index = filled(["x PREFIX 'ab'", "x PREFIX 'abcd'", "x PREFIX ''"])
+    assert index.match({"x": "ab"}) == [0, 2]
+    assert sorted(index.match({"x": "abcde"})) == [0, 1, 2]
 
 
 def test_an_item_that_is_in_a_list_twice_matches_once() -> None:

@@ -78,6 +78,7 @@ x + 1 = 2                  ?? ?? TTFF ??? ??
 x - 1 <> 0                 ?? ?? FFTT ??? ??
 x * 2 > 9                  ?? ?? FFTT ??? ??
 x / 2 = 2                  ?? ?? FFTF ??? ??
+x / -2 = -2                ?? ?? FFTF ??? ??
 x / 2 = 0                  ?? ?? TFFF ??? ??
 x / 2.0 = 2.5              ?? ?? FFTF ??? ??
 x / 0 = 1                  ?? ?? ???? ??? ??
@@ -199,6 +200,9 @@ def test_numeric_literals_take_javas_forms(spelling: str, value: float) -> None:
         ("x LIKE '%a%a%'", "aa", True),
         ("x LIKE '%a%a%'", "a", False),
         ("x LIKE 'a%a'", "a", False),
+        ("x LIKE 'a%a%'", "a", False),
+        ("x LIKE 'a%a%a'", "aa", False),
+        ("x LIKE '%ab%b'", "ab", False),
         ("x LIKE '%_b'", "b", False),
         ("x LIKE '%_b%'", "cab", True),
         ("x LIKE '_%_'", "a", False),
