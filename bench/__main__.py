@@ -1,0 +1,19 @@
+"""`python -m gossamer.bench [NAME ...] [--quick] [--json]`: every speed that the issues name."""
+
+from collections.abc import Sequence
+
+from gossamer.bench import measure, receiving, signatures, simulator
+
+BENCHMARKS: dict[str, measure.Benchmark] = {
+    "receiving": receiving.rows,
+    "signatures": signatures.rows,
+    "simulator": simulator.rows,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    measure.run(BENCHMARKS, arguments)
+
+
+if __name__ == "__main__":
+    main()

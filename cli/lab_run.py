@@ -1,0 +1,115 @@
+"""`gossamer lab list` and `gossamer lab run NAME`: the papers' experiments.
+
+An experiment's options are the parameters of its function (lab/experiments/registry.py): nothing is declared twice.
+"""
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperCommand, TyperGroup
+
+from gossamer.lab.experiments import registry
+from gossamer.lab.experiments.registry import Experiment, Result, Row
+
+PATIENCE_S = 1.0
+ROWS_SHOWN_MAX = 30
+
+
+class Experiments(TyperGroup):
+    """One command an experiment, made when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return registry.names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand:  # noqa: ARG002
+        made = typer.Typer(add_completion=False)
+        made.command(cmd_name)(_command(registry.find(cmd_name)))
+        command = typer.main.get_command(made)
+        assert isinstance(command, TyperCommand)
+        return command
+
+
+app = typer.Typer(cls=Experiments, no_args_is_help=True, help="Run an experiment: its options are its parameters.")
+
+
+@app.callback()
+def run() -> None:
+    """Run an experiment: its options are its parameters."""
+
+
+def list_experiments(json: bool = typer.Option(False, "--json", help="One JSON object on one line.")) -> None:
+    """The experiments, and the claim that each of them tests."""
+    claims = {name: registry.find(name).claim for name in registry.names()}
+    if json:
+        _print_json({"experiments": [{"name": name, "claim": claim} for name, claim in claims.items()]})
+        return
+    table = Table("experiment", "the claim it tests")
+    for name, claim in claims.items():
+        table.add_row(name, claim)
+    Console().print(table)
+
+
+def _command(experiment: Experiment) -> Callable[..., None]:
+    def command(*, json: bool, **parameters: registry.Value) -> None:
+        with _patience(f"{experiment.name} …"):
+            result = experiment.run(**parameters)
+        if json:
+            _print_json({"name": result.name, "parameters": result.parameters, "rows": result.rows})
+        else:
+            _print_table(experiment, result)
+
+    # What Typer reads a command's options from.
+    own = inspect.signature(experiment.measure).parameters.values()
+    option = typer.Option(False, "--json", help="One JSON object on one line.")
+    flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=bool)
+    command.__signature__ = inspect.Signature([*own, flag])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, flag]}
+    command.__doc__ = experiment.claim
+    return command
+
+
+@contextmanager
+def _patience(text: str) -> Iterator[None]:
+    """Show on stderr that something is under way, should it take more than a moment."""
+    status = Console(stderr=True).status(text)
+    timer = threading.Timer(PATIENCE_S, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
+
+
+def _print_json(document: object) -> None:
+    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+
+
+def _print_table(experiment: Experiment, result: Result) -> None:
+    shown = _some(result.rows)
+    parameters = ", ".join(f"{name} {value}" for name, value in result.parameters.items())
+    table = Table(*result.rows[0], title=f"{result.name}: {parameters}")
+    for row in shown:
+        table.add_row(*map(str, row.values()))
+    console = Console()
+    console.print(table)
+    if len(shown) < len(result.rows):
+        console.print(f"({len(shown)} of {len(result.rows)} rows; --json has them all)")
+    console.print(f"claim: {experiment.claim}\nfound: {result.finding}", highlight=False)
+
+
+def _some(rows: Sequence[Row]) -> Sequence[Row]:
+    """All, or as many as a screen takes: the first ten, where most happens, and an even choice of the rest."""
+    if len(rows) <= ROWS_SHOWN_MAX:
+        return rows
+    step = -(-(len(rows) - 10) // (ROWS_SHOWN_MAX - 10))
+    return [*rows[:10], *rows[10:][::-1][::step][::-1]]

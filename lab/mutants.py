@@ -1,0 +1,259 @@
+"""Deliberately broken protocols: what the swarm is worth is what it catches of these.
+
+Each is the production node with one rule taken out, the way a hurried change might take it out.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Positions
+from gossamer.protocol.effects import Deliver, Stored
+from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.logger import LoggerRole
+from gossamer.protocol.node import Node
+from gossamer.protocol.receiver import Receiver
+from gossamer.protocol.repair import Repair
+from gossamer.protocol.retired import RetiredStreams
+from gossamer.protocol.seek import Seeker
+from gossamer.protocol.sender import Sender
+from gossamer.protocol.stability import Stability
+from gossamer.protocol.stream import Stream
+
+Mutant = Callable[..., Node]
+MUTANTS: dict[str, Mutant] = {}
+"""By name; each makes a node, as `Node` does. The swarm catches every one of them, from any seed, in 200 runs."""
+RARE: dict[str, Mutant] = {}
+"""Those that matter only in a coincidence too rare for random runs: tests/simulation/test_rare.py arranges it."""
+
+
+def mutant(among: dict[str, Mutant]) -> Callable[[Callable[[Node], None]], Callable[[Node], None]]:
+    def enter(break_it: Callable[[Node], None]) -> Callable[[Node], None]:
+        def make(*arguments: Any, **keywords: Any) -> Node:
+            node = Node(*arguments, **keywords)
+            break_it(node)
+            return node
+
+        among[break_it.__name__.replace("_", "-")] = make
+        return break_it
+
+    return enter
+
+
+def become(machine: object, kind: type) -> None:
+    """Swap the behaviour of a machine and keep its state."""
+    machine.__class__ = kind
+
+
+@mutant(MUTANTS)
+def skip_the_gap_check(node: Node) -> None:
+    """A packet beyond a gap is delivered at once, and the gap forgotten."""
+
+    class Careless(Receiver):
+        __slots__ = ()
+
+        def accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+            stream = self.streams.get(packet.stream)
+            if stream is not None and stream.gaps is None and packet.first > stream.next:
+                stream.next, stream.lastseen = packet.first, packet.first - 1
+            return super().accept(packet, from_logger)
+
+    become(node.receiver, Careless)
+
+
+@mutant(MUTANTS)
+def deliver_twice(node: Node) -> None:
+    """A duplicate is taken for news."""
+
+    class Forgetful(Receiver):
+        __slots__ = ()
+
+        def accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+            stream = self.streams.get(packet.stream)
+            if stream is not None and packet.last < stream.next:
+                self._ctx.effects.append(Deliver(packet))
+            return super().accept(packet, from_logger)
+
+    become(node.receiver, Forgetful)
+
+
+@mutant(MUTANTS)
+def deliver_out_of_order(node: Node) -> None:
+    """What is held back for order is delivered as it comes."""
+
+    class Hasty(Receiver):
+        __slots__ = ()
+
+        def _release(self, stream: Stream) -> None:
+            for held in stream.gaps.held if stream.gaps else ():
+                if isinstance(held.what, Packet) and held.first != stream.next:
+                    self._ctx.effects.append(Deliver(held.what))
+            super()._release(stream)
+
+    become(node.receiver, Hasty)
+
+
+@mutant(MUTANTS)
+def collect_too_early(node: Node) -> None:
+    """A logger takes everything that it has for stable."""
+
+    class Optimist(Stability):
+        __slots__ = ()
+
+        def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
+            return own
+
+    become(node.stability, Optimist)
+
+
+@mutant(MUTANTS)
+def acknowledge_before_persisting(node: Node) -> None:
+    """A logger says that it is on disk when it is on its way there."""
+
+    class Boaster(LoggerRole):
+        __slots__ = ()
+
+        def store(self, packets: Iterable[Packet], origin: NodeId | None) -> None:
+            super().store(packets, origin)
+            for packet in packets:
+                self.log(packet.stream).committed.add(packet.first, packet.last)
+                self.log(packet.stream).advance(self._ctx.now)
+                if origin is not None:
+                    self._acknowledge(origin, (packet.stream,))
+
+    if node.logger is not None:
+        become(node.logger, Boaster)
+
+
+@mutant(MUTANTS)
+def free_without_enough_acknowledgements(node: Node) -> None:
+    """A publisher forgets what anybody at all acknowledged."""
+
+    class Trusting(Sender):
+        __slots__ = ()
+
+        def _is_kept(self, outgoing: Any, packet: Packet) -> bool:
+            return any(last >= packet.last for last in outgoing.acks.values()) or len(outgoing.acks) > 1
+
+    become(node.sender, Trusting)
+
+
+@mutant(MUTANTS)
+def never_turn_to_a_logger(node: Node) -> None:
+    """What gossip cannot repair stays in the gossip phase."""
+
+    class Stubborn(Repair):
+        __slots__ = ()
+
+        def _to_logger_phase(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
+            return []
+
+        def _asks_loggers_first(self) -> bool:
+            return False
+
+    become(node.repair, Stubborn)
+
+
+@mutant(MUTANTS)
+def close_holes_without_asking(node: Node) -> None:
+    """A logger declares void what it has not got, without everyone's word."""
+
+    class Impatient(Seeker):
+        __slots__ = ()
+
+        def _close(self, stream: Stream) -> None:
+            for other in self._membership.others:
+                answered = self._answers[stream.id].setdefault(other, IntervalSet())
+                answered.add(0, max(0, stream.lastseen))
+            super()._close(stream)
+
+    become(node.seeker, Impatient)
+
+
+@mutant(MUTANTS)
+def reuse_sequence_numbers(node: Node) -> None:
+    """A named publisher begins at 0 in every life."""
+
+    class Newborn(Sender):
+        __slots__ = ()
+
+        def open(self, stream: StreamId) -> None:
+            super().open(stream)
+            outgoing = self.streams.get(stream)
+            if outgoing is not None and outgoing.checkout is not None:
+                outgoing.checkout, outgoing.block_last = None, 10**6
+
+    become(node.sender, Newborn)
+
+
+@mutant(MUTANTS)
+def retire_too_early(node: Node) -> None:
+    """An ended stream is forgotten before everyone has it."""
+
+    def retire_all() -> None:
+        node.heartbeats.on_retire(tuple(node.heartbeats.ended))
+
+    node._retire_stable = retire_all  # type: ignore[method-assign]
+
+
+@mutant(MUTANTS)
+def begin_after_t_join(node: Node) -> None:
+    """A joiner begins one event later than it is owed."""
+
+    class Late(Receiver):
+        __slots__ = ()
+
+        def begin(self, vector: Any) -> None:
+            Receiver.begin(self, vector)
+            for position in vector:
+                stream = self.streams.get(position.stream)
+                if stream is not None and stream.gaps is None and not node._ctx.logger:
+                    stream.start, stream.next, stream.lastseen = position.last + 2, position.last + 2, position.last + 1
+
+    become(node.receiver, Late)
+
+
+@mutant(MUTANTS)
+def forget_what_is_retired(node: Node) -> None:
+    """A late duplicate brings a stream back to life."""
+
+    class Amnesiac(RetiredStreams):
+        __slots__ = ()
+
+        def __contains__(self, stream: StreamId) -> bool:
+            return False
+
+    become(node.receiver.retired, Amnesiac)
+
+
+@mutant(RARE)
+def acknowledge_for_the_unknown(node: Node) -> None:
+    """A logger applies acknowledgements of members that know of joiners it does not know (rpbcast §5.3)."""
+    on_positions = node.on_positions
+
+    def apply(sender: NodeId, message: Positions) -> None:
+        on_positions(sender, replace(message, members_root=node.membership.table.root))
+
+    node._messages[Positions] = apply
+
+
+@mutant(RARE)
+def take_what_was_given_up(node: Node) -> None:
+    """A member that told a logger it lacks an event delivers it all the same when it comes."""
+
+    class Greedy(Repair):
+        __slots__ = ()
+
+        def seal(self, stream: Stream, first: int, last: int) -> None: ...
+
+    become(node.repair, Greedy)
+
+
+@mutant(MUTANTS)
+def forget_members_at_restart(node: Node) -> None:
+    """A logger starts again without those it has to wait for."""
+    if node._stored is not None:
+        node._stored = Stored(node._stored.streams, ())

@@ -1,0 +1,370 @@
+"""The swarm: random meshes, workloads, settings and faults, each from one seed, against every checker.
+
+First a phase in which anything may go wrong and nothing may be violated; then everything is healed, and within a
+bounded time everyone must have everything. A seed determines all of it: the line that is printed first replays a run.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from gossamer.lab.checkers import SERIAL, Checker, Violation
+from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, Straggle
+from gossamer.lab.names import stream_of
+from gossamer.lab.observer import Observer
+from gossamer.lab.story import StoryTeller
+from gossamer.lab.topology import uniform
+from gossamer.lab.world import NodeFactory, World
+from gossamer.messages.event import Content
+from gossamer.messages.ids import DEFAULT_GROUP, EventId, issued_by, named_stream
+from gossamer.protocol.config import Config
+from gossamer.protocol.inputs import Close, Disconnect, Expel, Leave, Open, Reconnect
+from gossamer.protocol.node import Node
+
+LIVENESS_ROUNDS = 400
+"""After healing, everyone must have everything within so many gossip rounds."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is drawn for one run."""
+
+    seed: int
+    brokers: int
+    loggers: int
+    latency_ms: float
+    duration_s: float
+    streams: int
+    publish_every_s: float
+    named: bool
+    wire: bool
+    loss: float
+    burst: float
+    duplicate: float
+    delay_ms: float
+    straggle: float
+    partitions: int
+    crashes: int
+    resume: bool
+    logger_crashes: int
+    disconnects: int
+    joins: int
+    leaves: int
+    never_return: int
+    config: Config
+
+    def __str__(self) -> str:
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("seed", "config")}
+        defaults = asdict(Config())
+        settings = {name: value for name, value in asdict(self.config).items() if value != defaults[name]}
+        return f"seed {self.seed}: " + " ".join(f"{name}={value}" for name, value in {**shown, **settings}.items())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    plan: Plan
+    events: int
+    simulated_s: float
+    violation: Violation | None = None
+    at_s: float = 0.0
+
+
+def seeds(first: int, runs: int) -> Iterator[int]:
+    """The first run has the seed itself, so that any run can be replayed alone; the others derive from it."""
+    for number in range(runs):
+        yield first if number == 0 else xxh3_64_intdigest(f"{first}/{number}".encode()) >> 16
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed."""
+    rng = random.Random(seed)
+
+    def maybe(chance: float, high: float) -> float:
+        return round(rng.uniform(0, high), 3) if rng.random() < chance else 0.0
+
+    loggers = rng.choices((0, 1, 2, 3), (2, 9, 6, 3))[0]
+    brokers = rng.randint(2, 6) + (loggers == 0)
+    round_s = rng.choice((0.1, 0.25))
+    retain_s = rng.choice((0.2, 1.0, 5.0))
+    config = Config(
+        strategy=rng.choice(("multicast", "multicast", "gossip")),
+        fanout=rng.randint(2, 4),
+        hops=rng.randint(2, 4),
+        round_interval_s=round_s,
+        round_interval_max_s=round_s * rng.choice((1, 4, 16)),
+        gclimit_rounds=rng.choice((2, 4, 10)),
+        reorder_grace_s=rng.choice((0.0, 0.005, 0.02)),
+        selection=rng.choice(("uniform", "linear", "quadratic")),
+        remulticast_requesters=rng.choice((0, 2, 3)),
+        repair_first=rng.choice(("gossip", "logger", "auto")),
+        service_limit_per_s=rng.choice((20.0, 1000.0)),
+        seek_after_rounds=rng.choice((4, 12)),
+        loggers_min=rng.randint(1, max(1, loggers)),
+        faults=rng.randint(0, brokers // 2),
+        retain_s=retain_s,
+        expire_s=10_000.0,
+        resend_s=rng.choice((0.1, 0.5)),
+        idle_after_s=rng.choice((0.05, 0.5)),
+        block_seqs=rng.choice((3, 50)),
+        positions_rounds=rng.choice((1, 4)),
+        sponsors=rng.randint(1, 3),
+    )
+    # Without loggers nothing outlives its holders, so at most f may crash; see Config.faults.
+    crashes = rng.choice((0, 0, 1, 2, 3)) if loggers else 0
+    return Plan(
+        seed=seed,
+        brokers=brokers,
+        loggers=loggers,
+        latency_ms=rng.choice((0.5, 5.0, 40.0)),
+        duration_s=rng.choice((2.0, 4.0, 8.0)),
+        streams=rng.randint(1, 3),
+        publish_every_s=rng.choice((0.02, 0.05, 0.2)),
+        named=loggers > 0 and rng.random() < 0.4,
+        wire=rng.random() < 0.2,
+        loss=maybe(0.7, 0.3),
+        burst=maybe(0.2, 0.1),
+        duplicate=maybe(0.4, 0.2),
+        delay_ms=maybe(0.5, 60.0),
+        straggle=maybe(0.3, 0.2),
+        partitions=rng.choice((0, 0, 1, 2)),
+        crashes=crashes,
+        resume=rng.random() < 0.5,
+        logger_crashes=rng.choice((0, 0, 1, 2)) if loggers else 0,
+        disconnects=rng.choice((0, 0, 1)),
+        joins=rng.choice((0, 0, 1, 2)),
+        leaves=rng.choice((0, 0, 0, 1)) if brokers > 2 else 0,
+        never_return=rng.choice((0, 0, 1)) if crashes else 0,
+        config=config,
+    )
+
+
+class CheckedNode(Node):
+    """The production node, which asserts its invariants after every step."""
+
+    def handle(self, given: Any, now: float) -> Any:
+        effects = super().handle(given, now)
+        self.check()
+        return effects
+
+
+class Run:
+    """One run of one plan."""
+
+    def __init__(
+        self, plan: Plan, node_factory: NodeFactory | None = None, observers: tuple[Observer, ...] = ()
+    ) -> None:
+        self.plan = plan
+        self.rng = random.Random(xxh3_64_intdigest(f"workload/{plan.seed}".encode()))
+        self.world = World(
+            plan.seed,
+            topology=uniform(plan.latency_ms / 1000),
+            config=plan.config,
+            node_factory=node_factory or CheckedNode,
+            wire=plan.wire,
+        )
+        config = plan.config
+        self.checker = Checker(config.loggers_min, config.retain_s, config.expire_s, config.faults or 0)
+        for observer in (*observers, self.checker):
+            self.world.observe(observer)
+        self.loggers = [f"L{number}" for number in range(plan.loggers)]
+        self.brokers = [f"b{number}" for number in range(plan.brokers)]
+        self.founders = (*self.loggers, *self.brokers[: 1 if plan.loggers else 2])
+        self._serial = 0
+        self._slot: dict[tuple[str, int], int] = {}
+        self._opened: dict[tuple[str, int], None] = {}
+        self._closed: dict[str, None] = {}
+        self._gone: dict[str, None] = {}
+
+    def execute(self) -> Outcome:
+        try:
+            self._execute()
+        except Violation as violation:
+            return self._outcome(violation)
+        except AssertionError as error:
+            return self._outcome(Violation("invariant", str(error)))
+        return self._outcome(None)
+
+    def _outcome(self, violation: Violation | None) -> Outcome:
+        return Outcome(self.plan, len(self.checker.published_events), self.world.now_s, violation, self.world.now_s)
+
+    def _execute(self) -> None:
+        plan, world = self.plan, self.world
+        for name in self.loggers:
+            world.add(name, logger=True, peers=tuple(self.loggers))
+        for name in self.brokers:
+            founder = name == self.brokers[0] and not self.loggers
+            world.add(name, peers=() if founder else self.founders)
+        if not self.loggers:
+            world.hosts[self.brokers[0]].peers = (self.brokers[1],)
+        world.run_until(self._all_in, 30.0, every_s=0.1)
+        self._draw_faults(world.now_s)
+        self._draw_workload(world.now_s)
+        world.run(world.now_s + plan.duration_s)
+        self._heal()
+        limit_s = LIVENESS_ROUNDS * plan.config.round_interval_s + 30.0
+        if not world.run_until(lambda: self.checker.outsider() is None, limit_s, every_s=0.5):
+            raise Violation("liveness", f"{self.checker.outsider()} is still not in, {limit_s:.0f} s after healing")
+        if not world.run_until(lambda: self.checker.owing() is None, limit_s, every_s=0.5):
+            owing = self.checker.owing()
+            assert owing is not None
+            node, event = owing
+            raise Violation("liveness", f"{node} still lacks {event}, {limit_s:.0f} s after healing", event)
+        if not world.run_until(lambda: self._left_over() is None, limit_s, every_s=0.5):
+            node, stream = self._left_over() or ("", "")
+            what = f"{node} still remembers {stream}, which is over, {limit_s:.0f} s after everyone had it"
+            raise Violation("no trace", what, EventId(stream, 0))
+
+    def _left_over(self) -> tuple[str, str] | None:
+        """A live member that keeps something of a stream that is over: closed, or its publisher dead or gone."""
+        lives = self.checker.lives
+        owners = {published.stream: published.life for published in self.checker.published_events.values()}
+        over = {
+            stream: None
+            for stream, life in owners.items()
+            if issued_by(stream) is not None and (stream in self._closed or not life.up or life.status == "outside")
+        }
+        for name, life in lives.items():
+            node = self.world.hosts[name].node
+            assert isinstance(node, Node)
+            if life.status == "member":
+                for stream in node.receiver.streams:
+                    if stream in over:
+                        return name, stream
+        return None
+
+    # What happens ---------------------------------------------------------------------------------------------------
+
+    def _all_in(self) -> bool:
+        return all(life.status == "member" for life in self.checker.lives.values())
+
+    def _draw_faults(self, start_s: float) -> None:
+        plan, world, rng = self.plan, self.world, self.rng
+        if plan.loss:
+            world.add_rule(Loss(plan.loss))
+        if plan.burst:
+            world.add_rule(BurstLoss(plan.burst, 0.3))
+        if plan.duplicate:
+            world.add_rule(Duplicate(plan.duplicate))
+        if plan.delay_ms:
+            world.add_rule(Delay(plan.delay_ms))
+        if plan.straggle:
+            world.add_rule(Straggle(plan.straggle))
+        everyone = [*self.loggers, *self.brokers]
+        for _ in range(plan.partitions):
+            side = rng.sample(everyone, rng.randint(1, len(everyone) - 1))
+            other = [name for name in everyone if name not in side]
+            at_s = start_s + rng.uniform(0, plan.duration_s)
+            world.add_rule(Partition(side, other, start_s=at_s, stop_s=at_s + rng.uniform(0.5, plan.duration_s)))
+        for number in range(plan.crashes):
+            name = rng.choice(self.brokers)
+            at_s = start_s + rng.uniform(0, plan.duration_s)
+            world.at(at_s, self._crash, name)
+            if number < plan.never_return:
+                self._gone[name] = None
+            else:
+                world.at(at_s + rng.uniform(0.01, plan.duration_s), self._restart, name)
+        for _ in range(plan.logger_crashes):
+            name = rng.choice(self.loggers)
+            at_s = start_s + rng.uniform(0, plan.duration_s)
+            world.at(at_s, self._crash, name)
+            world.at(at_s + rng.uniform(0.01, plan.duration_s), self._restart, name)
+        for _ in range(plan.disconnects):
+            name = rng.choice(self.brokers)
+            at_s = start_s + rng.uniform(0, plan.duration_s)
+            world.at(at_s, self._tell, name, Disconnect())
+            world.at(at_s + rng.uniform(0.1, plan.duration_s), self._tell, name, Reconnect())
+        for number in range(plan.joins):
+            self._draw_join(f"j{number}", start_s + rng.uniform(0, plan.duration_s))
+        for name in rng.sample(self.brokers[1:], plan.leaves):
+            world.at(start_s + rng.uniform(0, plan.duration_s), self._tell, name, Leave())
+
+    def _draw_join(self, name: str, at_s: float) -> None:
+        """Through a logger; or through brokers while loggers are out of reach and hear of it last."""
+        if self.rng.random() < 0.5:
+            self.world.at(at_s, self._join, name, self.founders)
+        else:
+            self.world.add_rule(Partition([name], self.loggers, start_s=at_s, stop_s=at_s + self.rng.uniform(0.5, 3.0)))
+            self.world.at(at_s, self._join, name, tuple(self.brokers))
+
+    def _draw_workload(self, start_s: float) -> None:
+        rng, plan = self.rng, self.plan
+        at_s = start_s
+        while at_s < start_s + plan.duration_s:
+            at_s += rng.expovariate(1 / plan.publish_every_s)
+            stream = rng.randrange(plan.streams + plan.named)
+            if rng.random() < 0.03:
+                self.world.at(at_s, self._close, rng.choice(self.brokers), stream)
+            else:
+                self.world.at(at_s, self._publish, rng.choice(self.brokers), stream, rng.choice((1, 1, 1, 2, 5)))
+
+    def _publish(self, node: str, number: int, count: int) -> None:
+        if not self.world.is_up(node):
+            return
+        stream = self._stream(node, number)
+        contents = []
+        for _ in range(count):
+            self._serial += 1
+            contents.append(Content(attributes={SERIAL: self._serial}))
+        if number == self.plan.streams and (node, self.world.hosts[node].incarnation) not in self._opened:
+            self._opened[node, self.world.hosts[node].incarnation] = None
+            self.world.tell(node, Open(stream))
+        self.world.publish(node, stream, tuple(contents))
+
+    def _stream(self, node: str, number: int) -> str:
+        if number == self.plan.streams:
+            return named_stream(DEFAULT_GROUP, f"feed-{node}")
+        return stream_of(node, self.world.hosts[node].incarnation, 100 * self._slot.get((node, number), 0) + number)
+
+    def _close(self, node: str, number: int) -> None:
+        if self.world.is_up(node) and number < self.plan.streams:
+            self._closed[self._stream(node, number)] = None
+            self.world.tell(node, Close(self._stream(node, number)))
+            self._slot[node, number] = self._slot.get((node, number), 0) + 1
+
+    def _crash(self, name: str) -> None:
+        self.world.crash(name)
+
+    def _restart(self, name: str) -> None:
+        life = self.checker.lives.get(name)
+        if life is None and name not in self._gone:
+            for key in [key for key in self._slot if key[0] == name]:
+                del self._slot[key]
+            self.world.restart(name, resume=self.plan.resume and name not in self.loggers)
+
+    def _tell(self, name: str, given: Any) -> None:
+        if self.world.is_up(name):
+            self.world.tell(name, given)
+
+    def _join(self, name: str, peers: tuple[str, ...]) -> None:
+        self.world.add(name, peers=peers)
+
+    # Healing --------------------------------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        """No more faults; who is down returns, or is declared gone for good."""
+        self.world.heal()
+        for name in self.world.hosts:
+            if not self.world.is_up(name):
+                self._restart(name)
+            if self.world.is_up(name) and self.checker.lives[name].status in ("disconnected", "disconnecting"):
+                self.world.tell(name, Reconnect())
+        for name in self._gone:
+            self.checker.expelled[name] = None
+            for logger in self.loggers:
+                self.world.tell(logger, Expel(name))
+
+
+def run(seed: int, node_factory: NodeFactory | None = None, observers: tuple[Observer, ...] = ()) -> Outcome:
+    return Run(draw(seed), node_factory, observers).execute()
+
+
+def story(seed: int, event: EventId, node_factory: NodeFactory | None = None) -> list[str]:
+    """Run it again, and tell all that happened to one event."""
+    teller = StoryTeller(event)
+    run(seed, node_factory, (teller,))
+    return teller.lines

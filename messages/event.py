@@ -1,0 +1,134 @@
+"""What a publisher says, and what a subscriber is handed."""
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from gossamer.messages.errors import UsageError
+from gossamer.messages.ids import STREAM_LENGTH_MAX, STREAM_LENGTH_MIN, EventId
+
+KEY_LENGTH_MAX = 1_024
+ATTRIBUTES_MAX = 256
+NAME_LENGTH_MAX = 256
+BODY_BYTES_MAX = 4 * 2**20
+OBSOLETES_MAX = 1_024
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+FLOAT_MAX = sys.float_info.max
+
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
+Key = Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
+Int64 = Annotated[int, Meta(ge=INT_MIN, le=INT_MAX)]
+Finite = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]
+"""Neither an infinity nor NaN: a bound that NaN fails, too."""
+Value = bool | Int64 | Finite | str | list[str] | None
+Attributes = Annotated[dict[Name, Value], Meta(max_length=ATTRIBUTES_MAX)]
+
+
+class Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """An event as its publisher says it and as it is encoded: everything but the id, which its place in a packet gives.
+
+    What purging needs stands first, so that it can be decoded without touching attributes or body.
+    """
+
+    key: Key | None = None
+    rank: Int64 | Finite | None = None
+    obsoletes: Annotated[tuple[EventId, ...], Meta(max_length=OBSOLETES_MAX)] = ()
+    deleted: bool = False
+    time_ns: Annotated[int, Meta(ge=0, le=INT_MAX)] = 0
+    attributes: Attributes = {}
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES_MAX)] = b""
+
+    @property
+    def time(self) -> datetime:
+        """When it was published, by its publisher's clock."""
+        return datetime.fromtimestamp(self.time_ns / 1e9, UTC)
+
+
+class Event(Content, frozen=True, gc=False):
+    """A content with its id, as it is delivered."""
+
+    id: EventId | None = None
+
+
+def check_content(content: Content) -> Content:
+    """Refuse, at the caller, what no receiver would accept: one clear line that names the attribute at fault."""
+    if content.key is not None and not (_is_text(content.key) and len(content.key) <= KEY_LENGTH_MAX):
+        raise UsageError(f"key: a string of at most {KEY_LENGTH_MAX} characters, no NUL, not {_shown(content.key)}")
+    if content.rank is not None and not _is_number(content.rank):
+        raise UsageError(f"rank: a 64-bit int or a finite float, not {_shown(content.rank)}")
+    if content.obsoletes != ():
+        if not isinstance(content.obsoletes, tuple | list) or len(content.obsoletes) > OBSOLETES_MAX:
+            raise UsageError(f"obsoletes: at most {OBSOLETES_MAX} event ids, not {_shown(content.obsoletes)}")
+        for id in content.obsoletes:
+            if not _is_id(id):
+                raise UsageError(f"obsoletes: {_shown(id)} is not an event id")
+    if not isinstance(content.deleted, bool):
+        raise UsageError(f"deleted: a bool, not {_shown(content.deleted)}")
+    if not _is_int(content.time_ns) or content.time_ns < 0:
+        raise UsageError(f"time: nanoseconds from 0 to {INT_MAX}, not {_shown(content.time_ns)}")
+    if not isinstance(content.body, bytes) or len(content.body) > BODY_BYTES_MAX:
+        raise UsageError(f"body: bytes, at most {BODY_BYTES_MAX}")
+    if not isinstance(content.attributes, dict) or len(content.attributes) > ATTRIBUTES_MAX:
+        raise UsageError(f"attributes: a dict of at most {ATTRIBUTES_MAX}, not {_shown(content.attributes)}")
+    for name, value in content.attributes.items():
+        if not (_is_text(name) and 0 < len(name) <= NAME_LENGTH_MAX):
+            raise UsageError(f"attribute name {_shown(name)}: 1 to {NAME_LENGTH_MAX} characters, no NUL")
+        if not _is_value(value):
+            raise UsageError(
+                f"attribute {name!r}: {_shown(value)} is not a bool, 64-bit int, finite float, string without NUL, "
+                "null or list of strings"
+            )
+    return content
+
+
+def plain(value: Any) -> int | float | str | bytes:
+    """What to encode in place of a subclass (a NumPy float is a float); the codec itself takes exact types only."""
+    match value:
+        case int():
+            return int(value)
+        case float():
+            return float(value)
+        case str():
+            return str(value)
+        case bytes():
+            return bytes(value)
+    raise UsageError(f"{_shown(value)} cannot be encoded")
+
+
+def _is_value(value: Any) -> bool:
+    if isinstance(value, str):
+        return _is_text(value)
+    if isinstance(value, list):
+        return all(map(_is_text, value))
+    return value is None or isinstance(value, bool) or _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return -FLOAT_MAX <= value <= FLOAT_MAX
+    return _is_int(value)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX
+
+
+def _is_text(value: Any) -> bool:
+    """A string that every receiver and store takes: no NUL, and no half of a surrogate pair, which has no encoding."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _is_id(value: Any) -> bool:
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    stream, seq = value
+    return _is_text(stream) and STREAM_LENGTH_MIN <= len(stream) <= STREAM_LENGTH_MAX and _is_int(seq) and seq >= 0
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

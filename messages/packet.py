@@ -1,0 +1,181 @@
+"""A packet: a run of one stream's events, encoded once.
+
+    stream   first   sizes            blob                    holes
+    a        7       [30, 0, 41]      event 7 ++ event 9      8 is left out, obsoleted by a:9
+
+The table of sizes lets a packet be cut, thinned and joined by slicing bytes: no event is ever encoded twice, however
+often it is forwarded, repaired, logged or purged. A thinned event leaves a *hole* that says what replaced it, so that
+a receiver neither waits for it nor asks for it again.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.event import Content, Event, check_content, plain
+from gossamer.messages.ids import SEQ_MAX, EventId, Seq, StreamId
+
+EVENTS_MAX = 4_096
+BLOB_BYTES_MAX = 8 * 2**20
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=plain)
+_events = msgspec.msgpack.Decoder(list[Event])
+_tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
+_content = msgspec.msgpack.Decoder(Content)
+
+
+class Hole(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Events `first` to `last` were purged; `by` is what made them obsolete."""
+
+    first: Seq
+    last: Seq
+    by: EventId | None = None
+
+
+class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Events `first` to `last` of one stream; immutable, and valid by construction."""
+
+    stream: StreamId
+    first: Seq
+    sizes: Annotated[bytes, Meta(min_length=4, max_length=4 * EVENTS_MAX)]
+    """Bytes of each event as little-endian 32-bit numbers; 0 marks a hole."""
+    blob: Annotated[bytes, Meta(max_length=BLOB_BYTES_MAX)]
+    holes: Annotated[tuple[Hole, ...], Meta(max_length=EVENTS_MAX)] = ()
+
+    def __post_init__(self) -> None:
+        # Also run on decoding, where msgspec reports a ValueError as a validation error.
+        if len(self.sizes) % 4:
+            raise ValueError("the table of sizes is not a multiple of four bytes")
+        if not 0 < self.count <= EVENTS_MAX or len(self.blob) > BLOB_BYTES_MAX:  # a join may come to too much
+            raise ValueError(
+                f"{self.count} events, {len(self.blob)} bytes: the limits are {EVENTS_MAX}, {BLOB_BYTES_MAX}"
+            )
+        sizes = self.table()
+        if sum(sizes) != len(self.blob):
+            raise ValueError("the table of sizes does not add up to the blob")
+        if self.first + len(sizes) - 1 > SEQ_MAX:
+            raise ValueError("seq out of range")
+        if self.holes or not all(sizes):
+            marked: list[int] = []
+            before = self.first - 1
+            for hole in self.holes:
+                # Refused one by one: thousands of holes that each cover the whole packet would come to millions.
+                if not before < hole.first <= hole.last <= self.last:
+                    raise ValueError("holes must ascend within the packet")
+                marked += range(hole.first, hole.last + 1)
+                before = hole.last
+            if marked != [seq for seq, size in enumerate(sizes, self.first) if not size]:
+                raise ValueError("holes and the table of sizes disagree")
+
+    @property
+    def count(self) -> int:
+        """How many seqs it covers, holes included."""
+        return len(self.sizes) // 4
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.sizes) // 4 - 1
+
+    def table(self) -> tuple[int, ...]:
+        return struct.unpack(f"<{len(self.sizes) // 4}I", self.sizes)
+
+    def events(self) -> list[Event]:
+        """Decode the events that are present, in order, with their ids."""
+        present = [seq for seq, size in enumerate(self.table(), self.first) if size]
+        try:
+            # The blob is the body of a msgpack array: give it the header, and decode the whole run in one call.
+            events = _events.decode(b"\xdd" + len(present).to_bytes(4, "big") + self.blob)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
+        stream = self.stream
+        for seq, event in zip(present, events, strict=True):
+            force_setattr(event, "id", _tuple(EventId, (stream, seq)))
+        return events
+
+    def verify(self) -> None:
+        """Decode each event at its own place, and refuse what its publisher should have been refused: a table that cuts
+        through an event, or a string with a NUL (which PostgreSQL cannot store), passes `events()` but not this."""
+        for seq, encoded in self.encoded():
+            try:
+                check_content(_content.decode(encoded))
+            except (msgspec.MsgspecError, ValueError, RecursionError, UsageError) as error:
+                raise PeerError(f"event {self.stream}:{seq}: {error}") from None
+
+    def encoded(self) -> Iterator[tuple[int, bytes]]:
+        """Each event that is present as `(seq, bytes)`."""
+        at = 0
+        for seq, size in enumerate(self.table(), self.first):
+            if size:
+                yield seq, self.blob[at : at + size]
+                at += size
+
+    def cut(self, first: int, last: int) -> "Packet":
+        """The part from `first` to `last`, both within the packet."""
+        assert self.first <= first <= last <= self.last, (self.stream, self.first, self.last, first, last)
+        if first == self.first and last == self.last:
+            return self
+        low, high = first - self.first, last - self.first + 1
+        sizes = self.table()
+        start = sum(sizes[:low])
+        stop = start + sum(sizes[low:high])
+        holes = tuple(
+            Hole(max(hole.first, first), min(hole.last, last), hole.by)
+            for hole in self.holes
+            if hole.first <= last and hole.last >= first
+        )
+        return Packet(self.stream, first, self.sizes[4 * low : 4 * high], self.blob[start:stop], holes)
+
+    def thin(self, purged: Iterable[tuple[int, EventId | None]]) -> "Packet":
+        """The packet without the events named, each of which leaves a hole that says what obsoleted it."""
+        reasons = {seq: hole.by for hole in self.holes for seq in range(hole.first, hole.last + 1)}
+        reasons |= {seq: by for seq, by in purged if self.first <= seq <= self.last}
+        kept = [(seq, piece) for seq, piece in self.encoded() if seq not in reasons]
+        sizes = dict.fromkeys(range(self.first, self.last + 1), 0) | {seq: len(piece) for seq, piece in kept}
+        return Packet(
+            self.stream,
+            self.first,
+            struct.pack(f"<{len(sizes)}I", *sizes.values()),
+            b"".join(piece for _, piece in kept),
+            _holes(sorted(reasons.items())),
+        )
+
+    def join(self, after: "Packet") -> "Packet":
+        """This packet and the one that follows it without a gap, as one."""
+        assert after.stream == self.stream, (self.stream, after.stream)
+        assert after.first == self.last + 1, (self.stream, self.last, after.first)
+        holes = self.holes + after.holes
+        if self.holes and after.holes:
+            left, right = self.holes[-1], after.holes[0]
+            if left.last + 1 == right.first and left.by == right.by:  # so that joining undoes cutting
+                holes = (*self.holes[:-1], Hole(left.first, right.last, left.by), *after.holes[1:])
+        return Packet(self.stream, self.first, self.sizes + after.sizes, self.blob + after.blob, holes)
+
+
+def pack(stream: StreamId, first: int, contents: Sequence[Content]) -> Packet:
+    """Encode a run of events, once and for all."""
+    if not 0 < len(contents) <= EVENTS_MAX:
+        raise UsageError(f"a packet takes 1 to {EVENTS_MAX} events, not {len(contents)}")
+    blob = bytearray()
+    ends = []
+    for content in contents:
+        _encoder.encode_into(content, blob, -1)
+        ends.append(len(blob))
+    if len(blob) > BLOB_BYTES_MAX:
+        raise UsageError(f"a packet takes at most {BLOB_BYTES_MAX} bytes, not {len(blob)}")
+    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    return Packet(stream, first, struct.pack(f"<{len(sizes)}I", *sizes), bytes(blob))
+
+
+def _holes(reasons: list[tuple[int, EventId | None]]) -> tuple[Hole, ...]:
+    holes: list[Hole] = []
+    for seq, by in reasons:
+        if holes and holes[-1].last == seq - 1 and holes[-1].by == by:
+            holes[-1] = Hole(holes[-1].first, seq, by)
+        else:
+            holes.append(Hole(seq, seq, by))
+    return tuple(holes)

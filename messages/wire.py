@@ -1,0 +1,297 @@
+"""Every message that members of the mesh exchange.
+
+Each is a small immutable value; `codec` turns it into bytes and back. The names are those of docs/rpbcast.md, where
+each message stands under the method that answers it.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gossamer.messages.ids import Last, NodeId, Seq, StreamId
+from gossamer.messages.packet import Packet
+
+ENTRIES_MAX = 200_000
+"""The longest list in a message; what is longer is sent in several."""
+RANGES_MAX = 4_096
+PACKETS_MAX = 4_096
+
+Entries = Meta(max_length=ENTRIES_MAX)
+Hash = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""Sums of hashes, modulo 2**63 so that they fit a signed 64-bit number."""
+Version = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Range = tuple[Seq, Seq]
+Ranges = Annotated[tuple[Range, ...], Meta(max_length=RANGES_MAX)]
+Address = Annotated[str, Meta(max_length=512)]
+
+
+def _check_ranges(ranges: Ranges) -> None:
+    before = -2
+    for first, last in ranges:
+        if not before + 1 < first <= last:
+            raise ValueError("ranges must ascend and neither touch nor overlap")
+        before = last
+
+
+class _Part(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A part of a message."""
+
+
+class Span(_Part, frozen=True):
+    """Some seqs of one stream: ascending ranges that neither touch nor overlap."""
+
+    stream: StreamId
+    ranges: Ranges
+
+    def __post_init__(self) -> None:
+        _check_ranges(self.ranges)
+
+
+class Position(_Part, frozen=True):
+    """Everything of `stream` up to and including `last`."""
+
+    stream: StreamId
+    last: Last
+
+
+class Beat(_Part, frozen=True):
+    """A stream's heartbeat: its owner sent nothing after `last` and is idle (or, `ended`, will never send again)."""
+
+    stream: StreamId
+    last: Last
+    ended: bool = False
+
+
+class Member(_Part, frozen=True):
+    """What is known of one member. Of two records of one member the fresher counts; at equal freshness, the graver."""
+
+    node: NodeId
+    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left)\Z")]
+    freshness: Version
+    logger: bool = False
+    address: Address = ""
+
+
+class Retired(_Part, frozen=True):
+    """The anonymous streams of one issuer that are retired, by number."""
+
+    issuer: StreamId
+    ranges: Ranges
+
+    def __post_init__(self) -> None:
+        _check_ranges(self.ranges)
+
+
+class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A message of the mesh; the tag of each stands in its class line."""
+
+
+Spans = Annotated[tuple[Span, ...], Entries]
+Members = Annotated[tuple[Member, ...], Entries]
+Vector = Annotated[tuple[Position, ...], Entries]
+
+
+# Phase 1 ------------------------------------------------------------------------------------------------------------
+
+
+class Data(_Message, frozen=True, tag=1):
+    """A packet on its first way. `hops` more relays are wanted (strategy `gossip`); 0 for a plain multicast."""
+
+    origin: NodeId
+    packet: Packet
+    hops: Annotated[int, Meta(ge=0, le=64)] = 0
+
+
+# Phase 2 ------------------------------------------------------------------------------------------------------------
+
+
+class Gossip(_Message, frozen=True, tag=2):
+    """One round: what I lack (negative gossip), and the roots of my heartbeat and membership signatures."""
+
+    round: Version
+    lacks: Spans
+    beats_root: Hash
+    members_root: Hash
+
+
+class Echo(_Message, frozen=True, tag=3):
+    """The answer to a `Gossip`: what I had and have collected, so that a logger must be asked."""
+
+    round: Version
+    collected: Spans = ()
+
+
+class Request(_Message, frozen=True, tag=4):
+    """Negative gossip outside a round: the first request, at once upon detection."""
+
+    lacks: Spans
+
+
+class Repair(_Message, frozen=True, tag=5):
+    """Packets that were asked for."""
+
+    packets: Annotated[tuple[Packet, ...], Meta(max_length=PACKETS_MAX)]
+
+
+class Collected(_Message, frozen=True, tag=6):
+    """I had these and have collected them: ask a logger from now on. Sent only by a member that had them."""
+
+    spans: Spans
+
+
+# Phase 3 ------------------------------------------------------------------------------------------------------------
+
+
+class Recover(_Message, frozen=True, tag=7):
+    """A request to a logger."""
+
+    lacks: Spans
+
+
+class Gone(_Message, frozen=True, tag=8):
+    """A logger's answer. `void`: by agreement these will never exist. Otherwise this logger collected them; they are
+    gone once every logger says so."""
+
+    spans: Spans
+    void: bool
+
+
+class Busy(_Message, frozen=True, tag=9):
+    """A logger is over its service limit and did not answer: ask peers first for a while."""
+
+
+class Seek(_Message, frozen=True, tag=10):
+    """A logger asks everyone for what no logger has. Whoever lacks it as well says so, and from then on takes it from
+    a logger only, so that an id that nobody has can be declared void."""
+
+    lacks: Spans
+
+
+class Lacking(_Message, frozen=True, tag=11):
+    """The answer to `Seek` for what I have not."""
+
+    spans: Spans
+
+
+class GapNotice(_Message, frozen=True, tag=12):
+    """The owner of a stream has lost what it sent up to `last`, and will not send it again."""
+
+    stream: StreamId
+    last: Seq
+
+
+# Heartbeats, membership, positions ----------------------------------------------------------------------------------
+
+
+class Idle(_Message, frozen=True, tag=13):
+    """Streams that have just gone idle (one multicast; signatures correct what it misses)."""
+
+    beats: Annotated[tuple[Beat, ...], Entries]
+
+
+class Digest(_Message, frozen=True, tag=14):
+    """Sums of one level of a signature tree: `(index, sum)` each."""
+
+    table: Annotated[str, Meta(pattern=r"^(beats|members)\Z")]
+    level: Annotated[int, Meta(ge=0, le=8)]
+    sums: Annotated[tuple[tuple[Seq, Hash], ...], Entries]
+
+
+class Beats(_Message, frozen=True, tag=15):
+    """Heartbeat entries of the buckets that differ; `answer` asks for the other side's."""
+
+    buckets: Annotated[tuple[Seq, ...], Entries]
+    beats: Annotated[tuple[Beat, ...], Entries]
+    answer: bool
+
+
+class Roster(_Message, frozen=True, tag=16):
+    """Membership entries of the buckets that differ; `answer` asks for the other side's."""
+
+    buckets: Annotated[tuple[Seq, ...], Entries]
+    members: Members
+    answer: bool
+
+
+class Active(_Message, frozen=True, tag=17):
+    """Positions that are known to exist in streams that are not idle here."""
+
+    vector: Vector
+
+
+class Retire(_Message, frozen=True, tag=18):
+    """Ended streams that everyone has in full: forget them."""
+
+    streams: Annotated[tuple[StreamId, ...], Entries]
+
+
+class Join(_Message, frozen=True, tag=19):
+    """I want in (or, `status` of the record being `left` or `disconnected`, out). `resume`: with the positions a
+    logger knows of me."""
+
+    member: Member
+    resume: bool = False
+
+
+class Sponsor(_Message, frozen=True, tag=20):
+    """A full member (`full`) accepts your `Join` of that freshness at the time its vector of last seqs tells."""
+
+    freshness: Version
+    members: Members
+    vector: Vector
+    retired: Annotated[tuple[Retired, ...], Entries] = ()
+
+
+class Positions(_Message, frozen=True, tag=21):
+    """Acknowledgements: I have each stream up to its position (a logger: on disk).
+
+    Only what changed since the last `version` that the receiver confirmed; version 0 wants no confirmation, and an
+    empty vector is one: `confirm` is the version of the receiver's that I have taken. `members_root` lets a logger
+    apply them only when it knows every member that I know (rpbcast §5.3); `freshness` tells lives of the sender apart.
+    """
+
+    freshness: Version
+    version: Version
+    confirm: Version
+    members_root: Hash
+    vector: Vector
+
+
+class Checkout(_Message, frozen=True, tag=22):
+    """A named publisher's incarnation reads (`last` -1) or writes the last seq it may use."""
+
+    stream: StreamId
+    incarnation: Version
+    last: Last
+
+
+class CheckedOut(_Message, frozen=True, tag=23):
+    """A logger's durable answer to `Checkout`; `incarnation` is the highest it has promised."""
+
+    stream: StreamId
+    incarnation: Version
+    asked: Last
+    last: Last
+
+
+class WhoOwns(_Message, frozen=True, tag=24):
+    """The leader asks whose these streams are, since their publisher's node is dead. `closing`: nobody's, so say how
+    far you know each, and take nothing beyond that until I have said where it ends."""
+
+    streams: Annotated[tuple[StreamId, ...], Entries]
+    closing: bool
+
+
+class Ownership(_Message, frozen=True, tag=25):
+    """The answer to `WhoOwns`: which are mine, and how far I know the others."""
+
+    closing: bool
+    mine: Annotated[tuple[StreamId, ...], Entries]
+    others: Vector
+
+
+Message = (
+    Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
+    | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
+    | WhoOwns | Ownership
+)  # fmt: skip

@@ -1,0 +1,93 @@
+"""What can be tuned, each with its trade-off. Times in seconds, sizes in bytes, the unit last in the name."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gossamer.messages.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One node's settings. The defaults are the thesis's (Table 7.1) where it names one."""
+
+    # Phase 1 --------------------------------------------------------------------------------------------------------
+    strategy: Literal["multicast", "gossip"] = "multicast"
+    """`multicast` sends to every member: right for tens. `gossip` pushes to `fanout` members for `hops` hops: for
+    hundreds, at the price of duplicates (fanout × members copies) and a latency of `hops` links."""
+    fanout: int = 4
+    hops: int = 6
+    """fanout ** hops should exceed the number of members; what is not reached is repaired."""
+
+    # Phase 2 --------------------------------------------------------------------------------------------------------
+    round_interval_s: float = 0.25
+    """The gossip period. Shorter repairs sooner and costs more messages."""
+    round_interval_max_s: float = 4.0
+    """With nothing missing and signatures agreeing the period doubles up to this (rpbcast §8: variable rates)."""
+    gclimit_rounds: int = 10
+    """How long a packet stays in the gossip buffer, and how many unanswered rounds until a logger is asked.
+    Must cover convergence: docs/rpbcast.md."""
+    reorder_grace_s: float = 0.01
+    """A gap younger than this is taken for reordering and not requested yet."""
+    gossip_buffer_bytes_max: int = 64 * 2**20
+    repair_bytes_max: int = 2**20
+    """How much one request may pull; the rest is asked for again, from somebody else."""
+    selection: Literal["uniform", "linear", "quadratic"] = "linear"
+    """Bias towards near members by round-trip time (rpbcast §4.2): less traffic through the middle, more latency."""
+    remulticast_requesters: int = 3
+    """So many different requesters of one packet within a round: many lack it, send it to all. 0 switches it off."""
+
+    # Phase 3 --------------------------------------------------------------------------------------------------------
+    repair_first: Literal["gossip", "logger", "auto"] = "auto"
+    """Whom a new gap is asked of first. `auto` asks loggers while they are not congested (rpbcast §8)."""
+    service_limit_per_s: float = 1_000.0
+    """Repair requests a logger answers a second; beyond that it says it is busy."""
+    busy_backoff_s: float = 2.0
+    """How long `auto` stays gossip-first after a logger said it is busy."""
+    seek_after_rounds: int = 12
+    """A logger that lacks something for so long asks everybody, and closes the hole if nobody has it."""
+    loggers_min: int = 1
+    """On so many loggers' disks an event is *logged*."""
+    faults: int | None = None
+    """f: held by f + 1 members an event is *safe*. None: a minority of the members known."""
+    retain_s: float = 24 * 3600.0
+    """A logger keeps what is stable at least this long."""
+    expire_s: float = 7 * 24 * 3600.0
+    """A logger keeps nothing longer than this, whoever lacks it; members silent for so long are expelled."""
+
+    # Senders --------------------------------------------------------------------------------------------------------
+    resend_s: float = 0.5
+    """What no logger acknowledged is sent to the loggers again after this, doubling up to 16 times it."""
+    send_buffer_bytes_max: int = 64 * 2**20
+    idle_after_s: float = 0.5
+    """A stream that sent nothing for so long announces itself idle, once."""
+    block_seqs: int = 10_000
+    """How many sequence numbers a named publisher checks out at a time: a crash may waste so many."""
+
+    # Receivers and membership ---------------------------------------------------------------------------------------
+    hold_bytes_max: int = 64 * 2**20
+    """Packets held back for order behind a gap; beyond that they are left to be repaired later."""
+    positions_rounds: int = 4
+    """Acknowledgements go to the loggers every so many rounds."""
+    sponsors: int = 3
+    """A join is accepted by so many members (all, if there are fewer), or by one logger: k - 1 may fail."""
+
+    def __post_init__(self) -> None:
+        for name, ok, rule in (
+            ("round_interval_s", self.round_interval_s > 0, "> 0"),
+            ("round_interval_max_s", self.round_interval_max_s >= self.round_interval_s, ">= round_interval_s"),
+            ("gclimit_rounds", self.gclimit_rounds >= 1, ">= 1"),
+            ("reorder_grace_s", self.reorder_grace_s >= 0, ">= 0"),
+            ("fanout", self.fanout >= 1, ">= 1"),
+            ("hops", 1 <= self.hops <= 64, "1 to 64"),
+            ("loggers_min", self.loggers_min >= 1, ">= 1"),
+            ("faults", self.faults is None or self.faults >= 0, ">= 0, or None"),
+            ("sponsors", self.sponsors >= 1, ">= 1"),
+            ("positions_rounds", self.positions_rounds >= 1, ">= 1"),
+            ("block_seqs", self.block_seqs >= 1, ">= 1"),
+            ("service_limit_per_s", self.service_limit_per_s > 0, "> 0"),
+            ("resend_s", self.resend_s > 0, "> 0"),
+            ("idle_after_s", self.idle_after_s > 0, "> 0"),
+            ("expire_s", self.expire_s >= self.retain_s, ">= retain_s"),
+        ):
+            if not ok:
+                raise UsageError(f"{name} must be {rule}, not {getattr(self, name)}")

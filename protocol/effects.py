@@ -1,0 +1,129 @@
+"""What a node wants done. The driver performs effects in the order given.
+
+Order matters in one place: a `Persist` is answered by `Persisted` when it is on disk, and the node itself holds back
+what depends on it (acknowledgements, notices, sponsorships). Everything else, gossip and live traffic, never waits.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Member, Message, Retired, Span
+
+Reason = Literal["collected", "void", "lost", "declined"]
+Level = Literal["logged", "safe"]
+Status = Literal["outside", "joining", "member", "leaving", "disconnecting", "disconnected"]
+
+
+class Send(Struct, frozen=True):
+    """Encode once, and send to each; unreliable."""
+
+    to: tuple[NodeId, ...]
+    message: Message
+
+
+class Deliver(Struct, frozen=True):
+    """Hand a packet's events to the application: FIFO within the stream, each at most once."""
+
+    packet: Packet
+
+
+class Skip(Struct, frozen=True):
+    """In the order of deliveries: these will not come, and why.
+
+    `collected`: every logger has collected them; `void`: they never existed, or died with their publisher; `lost`:
+    a mesh without loggers could not repair them; `declined`: the application did not want them requested.
+    """
+
+    stream: StreamId
+    first: int
+    last: int
+    reason: Reason
+
+
+class Acked(Struct, frozen=True):
+    """The publisher may forget its stream up to `last`: it is `logged` (in a mesh without loggers, `safe`)."""
+
+    stream: StreamId
+    last: int
+    level: Level
+
+
+class Refused(Struct, frozen=True):
+    """A `Publish` that was not taken, and why; the events have no ids and may be offered again."""
+
+    stream: StreamId
+    count: int
+    reason: str
+
+
+class Promise(Struct, frozen=True):
+    """A logger's word to a named publisher: `incarnation` may use seqs up to `last`, no lower incarnation any."""
+
+    stream: StreamId
+    incarnation: int
+    last: int
+
+
+class Void(Struct, frozen=True):
+    """A logger's record that these will never exist."""
+
+    span: Span
+
+
+class Over(Struct, frozen=True):
+    """A logger's record that a stream is retired: whoever joins need not be told of it."""
+
+    stream: StreamId
+
+
+Record = Packet | Void | Promise | Over | Member
+
+
+class Persist(Struct, frozen=True):
+    """Write all of it durably, then answer `Persisted(token)`; tokens are answered in order."""
+
+    token: int
+    records: tuple[Record, ...]
+
+
+class Load(Struct, frozen=True):
+    """Read these from the store, and answer `Loaded(token, packets)`, cut to what was asked for."""
+
+    token: int
+    spans: tuple[Span, ...]
+
+
+class Collect(Struct, frozen=True):
+    """The store may forget this stream up to `last`, and must remember that it did."""
+
+    stream: StreamId
+    last: int
+
+
+class Became(Struct, frozen=True):
+    """This node's place in the mesh changed."""
+
+    status: Status
+
+
+Effect = Send | Deliver | Skip | Acked | Refused | Persist | Load | Collect | Became
+
+
+class StoredStream(Struct, frozen=True):
+    """What a store holds of one stream: the seqs on disk, those that are void, and the last one collected."""
+
+    stored: tuple[tuple[int, int], ...] = ()
+    void: tuple[tuple[int, int], ...] = ()
+    collected: int = -1
+    promise: Promise | None = None
+
+
+class Stored(Struct, frozen=True):
+    """What a logger finds on its disk when it starts; empty for a new one."""
+
+    streams: dict[StreamId, StoredStream]
+    members: tuple[Member, ...] = ()
+    retired: tuple[Retired, ...] = ()

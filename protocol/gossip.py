@@ -1,0 +1,83 @@
+"""Answering other members: repairs, collected notices, and a second multicast for what many lack (rpbcast §4.3, §8)."""
+
+from collections.abc import Callable, Iterable
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import RANGES_MAX, Repair, Span
+from gossamer.protocol.context import Context
+from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
+from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.receiver import Receiver
+from gossamer.protocol.sender import Sender
+
+
+class Answers:
+    """What this node can do for a member that lacks something."""
+
+    __slots__ = ("_buffer", "_ctx", "_receiver", "_remulticast", "_requesters", "_sampled_round", "_sender")
+
+    def __init__(
+        self,
+        ctx: Context,
+        receiver: Receiver,
+        buffer: GossipBuffer,
+        sender: Sender,
+        remulticast: Callable[[Packet], None],
+    ) -> None:
+        self._ctx = ctx
+        self._receiver = receiver
+        self._buffer = buffer
+        self._sender = sender
+        self._remulticast = remulticast
+        self._requesters: dict[tuple[StreamId, int], dict[NodeId, None] | None] = {}
+        self._sampled_round = -1
+
+    def on_lacks(self, requester: NodeId, lacks: Iterable[Span]) -> tuple[Span, ...]:
+        """Send what is at hand; return what was received here once and is at hand no more. Silence about the rest."""
+        packets: list[Packet] = []
+        collected: list[Span] = []
+        budget = self._ctx.config.repair_bytes_max
+        for span in lacks:
+            absent = IntervalSet()
+            for first, last in span.ranges:
+                found = self.find(span.stream, first, last) if budget > 0 else []
+                for packet in found:
+                    budget -= len(packet.blob)
+                packets += found
+                if budget > 0:
+                    for part in IntervalSet((packet.first, packet.last) for packet in found).gaps(first, last):
+                        absent.add(*part)
+            stream = self._receiver.streams.get(span.stream)
+            if absent and stream is not None:
+                had = IntervalSet(part for gap in absent.ranges() for part in stream.had(*gap))
+                if had:
+                    collected.append(Span(span.stream, had.ranges()[:RANGES_MAX]))
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+            self._sample(requester, chosen)
+            self._ctx.send(requester, Repair(chosen))
+        return tuple(collected)
+
+    def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
+        """What is at hand of a span: recent, or our own and not logged yet."""
+        found = self._buffer.find(stream, first, last)
+        for gap in IntervalSet((packet.first, packet.last) for packet in found).gaps(first, last):
+            found += self._sender.find(stream, *gap)
+        return found
+
+    def _sample(self, requester: NodeId, packets: Iterable[Packet]) -> None:
+        """Requests reach members at random, so how many reach this one tells how many lack it (rpbcast §8)."""
+        needed = self._ctx.config.remulticast_requesters
+        if not needed:
+            return
+        if self._sampled_round != self._ctx.round:
+            self._sampled_round = self._ctx.round
+            self._requesters.clear()
+        for packet in packets:
+            key = (packet.stream, packet.first)
+            requesters = self._requesters.setdefault(key, {})
+            if requesters is not None:
+                requesters[requester] = None
+                if len(requesters) >= needed:
+                    self._requesters[key] = None  # once a round is enough
+                    self._remulticast(packet)

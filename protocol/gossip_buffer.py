@@ -1,0 +1,105 @@
+"""Recent packets, kept to answer other members' requests (the thesis's `gossipbuf`).
+
+A packet leaves when it is `gclimit_rounds` old, or sooner when the buffer is over its bytes. In a mesh without loggers
+it stays until it is stable, since nobody else will keep it.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from operator import attrgetter
+
+from gossamer.messages.ids import StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import PACKETS_MAX
+
+_first = attrgetter("first")
+
+
+class GossipBuffer:
+    """Packets by stream and seq, and by age."""
+
+    __slots__ = ("_ages", "_bytes_max", "_streams", "bytes")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._streams: dict[StreamId, list[Packet]] = {}
+        self._ages: deque[tuple[int, StreamId, int]] = deque()
+        self._bytes_max = bytes_max
+        self.bytes = 0
+
+    def add(self, packet: Packet, round_no: int) -> None:
+        """Keep a packet that overlaps nothing kept already."""
+        packets = self._streams.get(packet.stream)
+        if packets is None:
+            self._streams[packet.stream] = [packet]
+        elif packet.first > packets[-1].first:
+            packets.append(packet)
+        else:
+            insort(packets, packet, key=_first)
+        self._ages.append((round_no, packet.stream, packet.first))
+        self.bytes += len(packet.blob)
+        while self.bytes > self._bytes_max and self._ages:
+            _, stream, first = self._ages.popleft()
+            if (packets := self._streams.get(stream)) is not None:
+                self._drop(packets, first)
+
+    def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
+        """What is here of a span, cut to it."""
+        packets = self._streams.get(stream)
+        if packets is None:
+            return []
+        parts = []
+        for packet in islice(packets, max(0, bisect_right(packets, first, key=_first) - 1), None):
+            if packet.first > last:
+                break
+            if packet.last >= first:
+                parts.append(packet.cut(max(first, packet.first), min(last, packet.last)))
+        return parts
+
+    def collect(self, before_round: int, keep: Callable[[Packet], bool] | None = None) -> None:
+        """Drop what came before a round; `keep` may hold back what is not stable yet."""
+        kept, ages = [], self._ages
+        while ages and ages[0][0] < before_round:
+            entry = ages.popleft()
+            _, stream, first = entry
+            packets = self._streams.get(stream)
+            if packets is None:
+                continue  # retired since
+            if keep is not None and keep(packets[_place(packets, first)]):
+                kept.append(entry)
+            else:
+                self._drop(packets, first)
+        ages.extendleft(reversed(kept))
+
+    def holds(self, needed: Callable[[Packet], bool]) -> bool:
+        """Whether anything here is still needed."""
+        return any(needed(packet) for packets in self._streams.values() for packet in packets)
+
+    def forget(self, stream: StreamId) -> None:
+        """Drop everything of a retired stream."""
+        for packet in self._streams.pop(stream, ()):
+            self.bytes -= len(packet.blob)  # its age runs out by itself
+
+    def _drop(self, packets: list[Packet], first: int) -> None:
+        packet = packets.pop(_place(packets, first))
+        self.bytes -= len(packet.blob)
+        if not packets:
+            del self._streams[packet.stream]
+
+
+def _place(packets: list[Packet], first: int) -> int:
+    if packets[0].first == first:  # they come and go in order, but for repairs
+        return 0
+    return bisect_left(packets, first, key=_first)
+
+
+def fitting(packets: Iterable[Packet], bytes_max: int) -> tuple[Packet, ...]:
+    """As many of these as one answer may bring; the rest is asked for again."""
+    chosen: list[Packet] = []
+    for packet in packets:
+        if bytes_max <= 0 or len(chosen) == PACKETS_MAX:
+            break
+        bytes_max -= len(packet.blob)
+        chosen.append(packet)
+    return tuple(chosen)

@@ -1,0 +1,76 @@
+"""What a node is told: the only ways in through `Node.handle(input, now)`."""
+
+from msgspec import Struct
+
+from gossamer.messages.event import Content
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Message
+
+
+class Start(Struct, frozen=True):
+    """Begin: join the mesh through the peers given at construction."""
+
+
+class Wake(Struct, frozen=True):
+    """The time that `next_deadline()` named has come."""
+
+
+class Received(Struct, frozen=True):
+    """A message from another member."""
+
+    sender: NodeId
+    message: Message
+
+
+class Open(Struct, frozen=True):
+    """A named publisher starts here; its stream may be published to at once, and flows once a block is checked out."""
+
+    stream: StreamId
+
+
+class Publish(Struct, frozen=True):
+    """Events for a stream that is published at this node."""
+
+    stream: StreamId
+    contents: tuple[Content, ...]
+
+
+class Close(Struct, frozen=True):
+    """The publisher of a stream is done: announce its end once everything is logged."""
+
+    stream: StreamId
+
+
+class Persisted(Struct, frozen=True):
+    """What the `Persist` of that token named is on disk."""
+
+    token: int
+
+
+class Loaded(Struct, frozen=True):
+    """What the `Load` of that token asked for, as far as the store has it."""
+
+    token: int
+    packets: tuple[Packet, ...]
+
+
+class Leave(Struct, frozen=True):
+    """Leave the mesh for good, in order."""
+
+
+class Disconnect(Struct, frozen=True):
+    """Leave for a while: loggers keep what is missed."""
+
+
+class Reconnect(Struct, frozen=True):
+    """Come back after `Disconnect`."""
+
+
+class Expel(Struct, frozen=True):
+    """The operator says that a member will never return."""
+
+    node: NodeId
+
+
+Input = Start | Wake | Received | Open | Publish | Close | Persisted | Loaded | Leave | Disconnect | Reconnect | Expel

@@ -1,0 +1,319 @@
+"""The logger role: a member that keeps everything on stable storage and is asked last (rpbcast §3.2, §5.2, §6.2).
+
+Nothing is acknowledged, served or promised before it is on disk: `Persist` goes out with a token, and what depends on
+it waits for `Persisted(token)`. Live traffic and gossip do not wait.
+
+An event may be collected when it is stable *and* older than `retain_s`, or older than `expire_s` whoever lacks it; a
+collected id that is asked for is answered with a final notice, never with silence.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.packet import EVENTS_MAX, Packet
+from gossamer.messages.wire import (
+    RANGES_MAX,
+    Busy,
+    CheckedOut,
+    Checkout,
+    Gone,
+    Range,
+    Repair,
+    Span,
+)
+from gossamer.protocol.context import Context
+from gossamer.protocol.effects import Collect, Load, Persist, Promise, Record, Stored, Void
+from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
+from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.retired import RetiredStreams
+from gossamer.protocol.stability import Stability
+
+_Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Callable[[], None]]]
+"""Records under way to the disk, whom to acknowledge them to, and what else waits for them."""
+
+
+class Log:
+    """What this logger has of one stream."""
+
+    __slots__ = ("collected", "committed", "gone", "logged_at", "prefix", "promise", "retired", "void")
+
+    def __init__(self, retired: bool = False) -> None:
+        self.committed = IntervalSet()
+        """On disk."""
+        self.void = IntervalSet()
+        """Will never exist, on disk as such."""
+        self.gone = IntervalSet()
+        """Collected by every other logger before we could have it."""
+        self.collected = -1
+        """Up to here it was ours to collect, and we did."""
+        self.prefix = -1
+        """Up to here everything is committed, void, gone or collected: the position to acknowledge."""
+        self.logged_at: deque[tuple[float, int]] = deque()
+        """When the prefix reached where: the ages for retention."""
+        self.promise: Promise | None = None
+        self.retired = retired
+        """It is over, and everyone has it: the acknowledgements that said so are forgotten."""
+
+    def advance(self, now: float) -> bool:
+        """Move the prefix over what has been settled."""
+        start = self.prefix
+        moved = True
+        while moved:
+            moved = False
+            at = self.prefix + 1
+            if self.collected >= at:
+                self.prefix, moved = self.collected, True
+                continue
+            for settled in (self.committed, self.void, self.gone):
+                if at in settled:
+                    self.prefix, moved = settled.run(at), True
+                    break
+        if self.prefix > start:
+            self.logged_at.append((now, self.prefix))
+        return self.prefix > start
+
+
+class LoggerRole:
+    """Stores, acknowledges, answers, collects."""
+
+    __slots__ = (
+        "_acknowledge", "_buffer", "_ctx", "_loads", "_origins", "_pending", "_retired", "_stability", "_token",
+        "_tokens", "_tokens_at", "_unsaved", "_waiting", "logs",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ctx: Context,
+        buffer: GossipBuffer,
+        stability: Stability,
+        retired: RetiredStreams,
+        acknowledge: Callable[[NodeId, Iterable[StreamId]], None],
+        stored: Stored | None,
+    ) -> None:
+        """`acknowledge(origin, streams)` tells a sender on the spot what is on disk."""
+        self._retired = retired
+        self._ctx = ctx
+        self._buffer = buffer
+        self._stability = stability
+        self._acknowledge = acknowledge
+        self._token = 0
+        self._unsaved: list[Record] = []
+        self._origins: dict[NodeId, dict[StreamId, None]] = {}
+        self._waiting: list[Callable[[], None]] = []
+        self._pending: dict[int, _Write] = {}
+        self._loads: dict[int, NodeId] = {}
+        self._tokens = ctx.config.service_limit_per_s
+        self._tokens_at = 0.0
+        self.logs: dict[StreamId, Log] = {}
+        for name, found in (stored.streams if stored else {}).items():
+            log = self.logs[name] = Log()
+            log.committed = IntervalSet(found.stored)
+            log.void = IntervalSet(found.void)
+            log.collected = found.collected
+            log.promise = found.promise
+
+    def log(self, stream: StreamId) -> Log:
+        return self.logs.get(stream) or self.logs.setdefault(stream, Log(stream in self._retired))
+
+    def prefix(self, stream: StreamId) -> int:
+        log = self.logs.get(stream)
+        return -1 if log is None else log.prefix
+
+    def start(self) -> list[tuple[StreamId, int]]:
+        """Take up what is on disk: returns each stream's position, and reads again what lies beyond a hole."""
+        beyond: list[Span] = []
+        for name, log in self.logs.items():
+            log.retired = name in self._retired
+            log.advance(self._ctx.now)
+            ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]
+            _append(beyond, name, tuple(ranges))
+        if beyond:
+            self._load(self._ctx.node, beyond)
+        return [(name, log.prefix) for name, log in self.logs.items()]
+
+    # Storing --------------------------------------------------------------------------------------------------------
+
+    def store(self, packets: Iterable[Packet], origin: NodeId | None) -> None:
+        """Write these, and acknowledge them to the `origin` that sent them, if it did."""
+        for packet in packets:
+            self._unsaved.append(packet)
+            if origin is not None:
+                self._origins.setdefault(origin, {})[packet.stream] = None
+
+    def save(self, record: Record, then: Callable[[], None] | None = None) -> None:
+        """Write a record; `then` once it is on disk."""
+        self._unsaved.append(record)
+        if then is not None:
+            self.when_saved(then)
+
+    def when_saved(self, then: Callable[[], None]) -> None:
+        """Call back when what was written for this input is on disk."""
+        self._waiting.append(then)
+
+    def flush(self) -> None:
+        """One write for everything that one input brought."""
+        if self._unsaved:
+            self._token += 1
+            records = tuple(self._unsaved)
+            self._pending[self._token] = (records, self._origins, self._waiting)
+            self._unsaved, self._origins, self._waiting = [], {}, []
+            self._ctx.emit(Persist(self._token, records))
+
+    def on_persisted(self, token: int) -> list[StreamId]:
+        """It is on disk: now it counts. Returns the streams whose position moved."""
+        records, origins, waiting = self._pending.pop(token, ((), {}, []))
+        changed: dict[StreamId, None] = {}
+        for record in records:
+            if isinstance(record, Packet):
+                self.log(record.stream).committed.add(record.first, record.last)
+                changed[record.stream] = None
+            elif isinstance(record, Void):
+                for first, last in record.span.ranges:
+                    self.log(record.span.stream).void.add(first, last)
+                changed[record.span.stream] = None
+        moved = [name for name in changed if self.logs[name].advance(self._ctx.now)]
+        for origin, streams in origins.items():
+            self._acknowledge(origin, streams)
+        for then in waiting:
+            then()
+        return moved
+
+    def give_up(self, stream: StreamId, first: int, last: int) -> bool:
+        """Every other logger has collected these: they are not ours to keep any more."""
+        log = self.log(stream)
+        log.gone.add(first, last)
+        return log.advance(self._ctx.now)
+
+    # Answering ------------------------------------------------------------------------------------------------------
+
+    def on_recover(self, sender: NodeId, lacks: Iterable[Span]) -> None:
+        """Packets from memory or disk; final notices for what is gone; silence for what may still come."""
+        load: list[Span] = []
+        gone: list[Span] = []
+        void: list[Span] = []
+        packets: list[Packet] = []
+        room = EVENTS_MAX
+        for span in lacks:
+            log = self.logs.get(span.stream)
+            if log is None:
+                if span.stream in self._retired:
+                    _append(gone, span.stream, span.ranges)
+                continue
+            if not self._has_tokens():
+                self._ctx.send(sender, Busy())
+                break
+            from_disk, before = IntervalSet(), len(packets)
+            for first, last in span.ranges:
+                for part in log.committed.overlap(first, last):
+                    at_hand = self._buffer.find(span.stream, *part)
+                    packets.extend(at_hand)
+                    for low, high in IntervalSet((p.first, p.last) for p in at_hand).gaps(*part):
+                        if room > 0:  # no more is read than can be sent; the rest is asked for again
+                            high = min(high, low + room - 1)
+                            from_disk.add(low, high)
+                            room -= high - low + 1
+            collected = IntervalSet(part for each in span.ranges for part in _settled(log, *each))
+            never = IntervalSet(part for each in span.ranges for part in log.void.overlap(*each))
+            _append(load, span.stream, from_disk.ranges())
+            _append(gone, span.stream, collected.ranges())
+            _append(void, span.stream, never.ranges())
+            # What may still come costs nothing: a request that cannot be answered must not starve one that can.
+            self._tokens -= len(packets) - before + len(from_disk) + len(collected) + len(never)
+        self._send_packets(sender, packets)
+        if gone:
+            self._ctx.send(sender, Gone(tuple(gone), False))
+        if void:
+            self._ctx.send(sender, Gone(tuple(void), True))
+        if load:
+            self._load(sender, load)
+
+    def on_loaded(self, token: int, packets: tuple[Packet, ...]) -> tuple[Packet, ...]:
+        """Send what was asked for; returns what this node asked for itself."""
+        to = self._loads.pop(token, None)
+        if to == self._ctx.node:
+            return packets
+        if to is not None:
+            self._send_packets(to, packets)
+        return ()
+
+    def _load(self, to: NodeId, spans: list[Span]) -> None:
+        self._token += 1
+        self._loads[self._token] = to
+        self._ctx.emit(Load(self._token, tuple(spans)))
+
+    def _send_packets(self, to: NodeId, packets: Iterable[Packet]) -> None:
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+            self._ctx.send(to, Repair(chosen))
+
+    def _has_tokens(self) -> bool:
+        """A token bucket of a quarter of a second's answers: what is over the limit is not answered but said."""
+        limit = self._ctx.config.service_limit_per_s
+        elapsed_s, self._tokens_at = self._ctx.now - self._tokens_at, self._ctx.now
+        self._tokens = min(limit / 4, self._tokens + elapsed_s * limit)
+        return self._tokens > 0
+
+    # Named publishers -----------------------------------------------------------------------------------------------
+
+    def on_checkout(self, sender: NodeId, message: Checkout) -> None:
+        """Promise a block of numbers, durably, to the highest incarnation that asks."""
+        log = self.log(message.stream)
+        promise = log.promise
+        if promise is None or message.incarnation >= promise.incarnation:
+            last = max(message.last, -1 if promise is None else promise.last)
+            promise = log.promise = Promise(message.stream, message.incarnation, last)
+        answer = CheckedOut(message.stream, promise.incarnation, message.last, promise.last)
+        self.save(promise, lambda: self._ctx.send(sender, answer))
+
+    # Collecting -----------------------------------------------------------------------------------------------------
+
+    def retire(self, stream: StreamId) -> None:
+        """Everyone has it in full: it is retained like the rest, and then nothing is left of it."""
+        log = self.logs.get(stream)
+        if log is not None:
+            log.retired = True
+            if not log.committed:
+                del self.logs[stream]
+
+    def collect(self) -> None:
+        """Stability-oriented with a timeout as failsafe (rpbcast §5.2), and retention on top."""
+        config = self._ctx.config
+        retained, expired = self._ctx.now - config.retain_s, self._ctx.now - config.expire_s
+        over = []
+        for name, log in self.logs.items():
+            if not log.logged_at or log.logged_at[0][0] > retained:
+                continue
+            stable: int | None = None
+            upto = log.collected
+            while log.logged_at and log.logged_at[0][0] <= retained:
+                logged_at, last = log.logged_at[0]
+                if logged_at > expired:
+                    if stable is None:
+                        known = self._stability.stable(name, log.prefix, log.collected)
+                        stable = log.prefix if log.retired else known
+                    if last > stable:
+                        upto = max(upto, stable)
+                        break
+                upto = max(upto, last)
+                log.logged_at.popleft()
+            if upto > log.collected:
+                log.collected = upto
+                log.committed.remove(0, upto)
+                self._ctx.emit(Collect(name, upto))
+                if log.retired and not log.committed:
+                    over.append(name)
+        for name in over:
+            del self.logs[name]
+
+
+def _settled(log: Log, first: int, last: int) -> list[Range]:
+    """What of a span this logger has collected and never will have again; the void is told as such."""
+    upto = min(last, log.collected)
+    parts = [(first, upto)] if first <= upto else []
+    parts = [gap for part in parts for gap in log.void.gaps(*part)]
+    return parts + log.gone.overlap(first, last)
+
+
+def _append(spans: list[Span], stream: StreamId, ranges: tuple[Range, ...]) -> None:
+    if ranges:
+        spans.append(Span(stream, ranges[:RANGES_MAX]))

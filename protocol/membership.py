@@ -1,0 +1,308 @@
+"""Approximate membership: who is in the mesh, spread by gossip, exact enough for garbage collection (rpbcast §5.3).
+
+A joiner asks until k full members, or one logger, have *sponsored* it. A sponsor tells its vector of last seqs; the
+element-wise maximum over the sponsors is `t_join`, the time from which the joiner is owed everything. Why that is
+enough: a logger applies a sponsor's acknowledgements only while it knows every member that the sponsor knows, so
+before anything after t_join can be collected the logger has learnt of the joiner, and waits for it as well.
+
+Records spread by signature (protocol/signature.py). Of two records of one member the fresher counts; freshness is the
+incarnation at first and grows with every transition, so that an old life never overrules a new one. At equal freshness
+the graver status counts: that is how a member that has been silent for too long is expelled.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.wire import ENTRIES_MAX, Join, Member, Position, Retired, Roster, Sponsor
+from gossamer.protocol.context import Context
+from gossamer.protocol.effects import Became, Status
+from gossamer.protocol.signature import SignedTable
+
+PATIENCE_ROUNDS = 3
+FRESHNESS_MAX = 2**62
+"""Far beyond any incarnation and its transitions; a record at the end of the numbers could never be overruled."""
+
+GRAVITY = {"member": 0, "disconnected": 1, "left": 2}
+
+TRANSITIONS: dict[tuple[Status, str], Status] = {
+    ("outside", "bootstrap"): "member",
+    ("outside", "join"): "joining",
+    ("joining", "sponsored"): "member",
+    ("member", "leave"): "leaving",
+    ("leaving", "sponsored"): "outside",
+    ("member", "disconnect"): "disconnecting",
+    ("disconnecting", "sponsored"): "disconnected",
+    ("disconnected", "reconnect"): "member",
+    ("disconnecting", "reconnect"): "member",
+}
+"""The life of a member; docs/rpbcast.md draws it from this table."""
+
+RECORDED: dict[Status, str] = {"leaving": "left", "disconnecting": "disconnected"}
+
+
+class _Views(NamedTuple):
+    active: tuple[NodeId, ...]
+    others: tuple[NodeId, ...]
+    loggers: tuple[NodeId, ...]
+
+
+class Membership:
+    """The table of members, and this node's own way in and out."""
+
+    __slots__ = (
+        "_begin", "_ctx", "_on_record", "_peers", "_resume", "_retired", "_sponsored_round", "_sponsors", "_t_join",
+        "_vector", "_views", "introduced", "own", "status", "table",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ctx: Context,
+        peers: tuple[NodeId, ...],
+        resume: bool,
+        vector: Callable[[NodeId | None], tuple[tuple[Position, ...], tuple[Retired, ...]]],
+        begin: Callable[[tuple[Position, ...], tuple[Retired, ...]], None],
+        on_record: Callable[[Member, Member | None], None],
+    ) -> None:
+        """`vector(node)` gives the positions to sponsor with (those known of `node`, if it resumes), `begin` starts
+        the receiver at t_join, `on_record` hears of every record that changed."""
+        self._ctx = ctx
+        self._peers = tuple(peer for peer in peers if peer != ctx.node)
+        self._resume = resume
+        self._vector = vector
+        self._begin = begin
+        self._on_record = on_record
+        self.table: SignedTable[NodeId, Member] = SignedTable(str.encode, lambda _, member: _digest(member))
+        self.status: Status = "outside"
+        self.introduced = not self._peers
+        """Somebody has answered us: until then even a full member keeps calling its peers."""
+        self.own = Member(ctx.node, "member", ctx.incarnation, ctx.logger)
+        self._sponsors: dict[NodeId, None] = {}
+        self._sponsored_round = 0
+        self._t_join: dict[StreamId, int] = {}
+        self._retired: tuple[Retired, ...] = ()
+        self._views: _Views | None = None
+
+    # This node's own life -------------------------------------------------------------------------------------------
+
+    def start(self, known: Iterable[Member] = ()) -> None:
+        """A logger, and whoever has no peers or is `known` to be in, is a member from the start; anybody else has to be
+        sponsored."""
+        listed = False
+        for member in known:
+            if member.node != self._ctx.node:
+                self.merge(member)
+            else:
+                listed = True
+                if member.freshness > self.own.freshness:
+                    self._renew("member", member.freshness + 1)
+        if self._ctx.logger or listed or not self._peers:
+            self._become("bootstrap")
+            self.merge(self.own)
+        else:
+            self._become("join")
+        self.call()
+
+    def leave(self) -> None:
+        self._depart("leave")
+
+    def disconnect(self) -> None:
+        self._depart("disconnect")
+
+    def reconnect(self) -> None:
+        """Nothing was collected that we lack: go on where we stopped, and let the others know."""
+        if (self.status, "reconnect") in TRANSITIONS:
+            self._become("reconnect")
+            self.return_fresher(self.own.freshness)
+
+    def return_fresher(self, freshness: int) -> None:
+        """We are in, whatever a record of that freshness says."""
+        self._renew("member", freshness + 1)
+        self.merge(self.own)
+        self.introduced = False
+        self.call()
+
+    def call(self) -> None:
+        """Ask (again) to be let in or out; each round until it is granted."""
+        if self.status in ("joining", "leaving", "disconnecting"):
+            self._grant_if_enough()
+        if self.pending:
+            everyone = tuple(dict.fromkeys(self._peers + self.active))
+            self._ctx.multicast(everyone, Join(self.own, self._resuming))
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to ask the others for."""
+        return self.status in ("joining", "leaving", "disconnecting") or (
+            self.status == "member" and not self.introduced
+        )
+
+    @property
+    def _resuming(self) -> bool:
+        """Only loggers know where we were."""
+        return self._resume and self.status == "joining"
+
+    def _depart(self, event: str) -> None:
+        if (self.status, event) not in TRANSITIONS:
+            return
+        self._become(event)
+        self._sponsors.clear()
+        self._renew(RECORDED[self.status], self.own.freshness + 1)
+        self.merge(self.own)
+        if self.active:
+            self.call()
+        else:
+            self._become("sponsored")  # there is nobody to tell
+
+    def _become(self, event: str) -> None:
+        self.status = TRANSITIONS[self.status, event]
+        self._ctx.emit(Became(self.status))
+
+    def _renew(self, status: str, freshness: int) -> None:
+        self.own = Member(self._ctx.node, status, freshness, self._ctx.logger, self.own.address)
+
+    # What others say ------------------------------------------------------------------------------------------------
+
+    def on_join(self, sender: NodeId, message: Join) -> bool:
+        """Take note of a transition; True if the sender may be told so (only full members sponsor)."""
+        if message.member.node != sender or self.status != "member":
+            return False
+        self.merge(message.member)
+        known = self.table.get(sender)
+        if known != message.member and known is not None:
+            self._ctx.send(sender, Roster((), (known,), False))  # an earlier life of it was fresher: it must be, too
+        return known == message.member
+
+    def sponsor(self, node: NodeId, message: Join) -> None:
+        """Answer a `Join`: from now on everyone who compares signatures with us learns of it."""
+        vector, retired = (
+            ((), ()) if message.member.status != "member" else self._vector(node if message.resume else None)
+        )
+        members = tuple(self.table.values())
+        while len(vector) > ENTRIES_MAX:  # an empty member list says: more to come
+            self._ctx.send(node, Sponsor(message.member.freshness, (), vector[:ENTRIES_MAX], retired))
+            vector, retired = vector[ENTRIES_MAX:], ()
+        self._ctx.send(node, Sponsor(message.member.freshness, members, vector, retired))
+
+    def on_sponsor(self, sender: NodeId, message: Sponsor) -> None:
+        if message.freshness != self.own.freshness or not self.pending:
+            return
+        for position in message.vector:
+            self._t_join[position.stream] = max(position.last, self._t_join.get(position.stream, -1))
+        if not message.members:
+            return
+        self.introduced = True
+        if self.status == "joining":
+            self.merge(self.own)
+        for member in message.members:
+            self.merge(member)
+        if message.freshness != self.own.freshness or self.status in ("member", "outside", "disconnected"):
+            self._t_join.clear()
+            return
+        if sender not in self._sponsors:
+            self._sponsors[sender] = None
+            self._sponsored_round = self._ctx.round
+        self._retired += message.retired
+        if self.is_logger(sender):
+            self._grant()
+        else:
+            self._grant_if_enough()
+
+    def _grant_if_enough(self) -> None:
+        """k sponsors, or as many as there are: if no more answer for some rounds, there are no more (others may be
+        joining themselves, and may not sponsor)."""
+        answered = len(self._sponsors)
+        patient = self._ctx.round < self._sponsored_round + PATIENCE_ROUNDS
+        enough = answered >= self._ctx.config.sponsors and not self._resuming
+        without_loggers = not self._resuming or not self.loggers  # to resume is to begin anew where there are none
+        if answered and (enough or not patient) and without_loggers:
+            self._grant()
+
+    def _grant(self) -> None:
+        if self.status == "joining":
+            self._begin(tuple(Position(stream, last) for stream, last in self._t_join.items()), self._retired)
+        self._t_join.clear()
+        self._sponsors.clear()
+        self._retired = ()
+        self._become("sponsored")
+
+    def on_roster(self, sender: NodeId, message: Roster) -> None:
+        """Merge what differs, both ways."""
+        for member in message.members:
+            self.merge(member)
+        if message.answer:
+            theirs = {member.node: member for member in message.members}
+            ours = [member for member in self.table.within(message.buckets) if theirs.get(member.node) != member]
+            self._ctx.send(sender, Roster(message.buckets, tuple(ours), False))
+
+    def expel(self, node: NodeId) -> None:
+        """Declare that a member will not return; if it does, it comes back with a fresher record."""
+        known = self.table.get(node)
+        if known is not None and known.status != "left" and node != self._ctx.node:
+            self.merge(Member(node, "left", known.freshness, known.logger, known.address))
+
+    def merge(self, member: Member) -> None:
+        known = self.table.get(member.node)
+        if member.freshness > FRESHNESS_MAX or (known is not None and _rank(known) >= _rank(member)):
+            return
+        if member.node == self._ctx.node and _rank(member) > _rank(self.own):
+            # An earlier life of ours, or we were expelled while away: we are here, so be fresher than that.
+            if self.status == "joining":
+                self._renew("member", member.freshness + 1)
+            elif self.status == "member":
+                self.return_fresher(member.freshness)
+            return
+        self.table.set(member.node, member)
+        self._views = None
+        self._on_record(member, known)
+
+    # Views of the table ---------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> tuple[NodeId, ...]:
+        """The other members that can be talked to."""
+        return (self._views or self._viewed()).active
+
+    @property
+    def others(self) -> tuple[NodeId, ...]:
+        """All other members, disconnected ones too."""
+        return (self._views or self._viewed()).others
+
+    @property
+    def loggers(self) -> tuple[NodeId, ...]:
+        """The loggers among the others."""
+        return (self._views or self._viewed()).loggers
+
+    def _viewed(self) -> "_Views":
+        # Made once for many merges: a joiner learns a thousand records at a time.
+        here = [member for member in self.table.values() if member.node != self._ctx.node and member.status != "left"]
+        self._views = _Views(
+            tuple(member.node for member in here if member.status == "member"),
+            tuple(member.node for member in here),
+            tuple(member.node for member in here if member.logger),
+        )
+        return self._views
+
+    def is_logger(self, node: NodeId) -> bool:
+        record = self.table.get(node)
+        return record is not None and record.logger
+
+    @property
+    def has_loggers(self) -> bool:
+        """Whether this mesh has stable storage at all."""
+        return self._ctx.logger or bool(self.loggers)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node speaks for the mesh: the first logger by name, or the first member if there is none."""
+        if self._ctx.logger:
+            return all(self._ctx.node < node for node in self.loggers)
+        return not self.loggers and all(self._ctx.node < node for node in self.active)
+
+
+def _rank(member: Member) -> tuple[int, int]:
+    return member.freshness, GRAVITY[member.status]
+
+
+def _digest(member: Member) -> bytes:
+    return f"{member.node}\0{member.status}\0{member.freshness}\0{member.logger}\0{member.address}".encode()

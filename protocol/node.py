@@ -1,0 +1,734 @@
+"""A member of the mesh: the machines of rpbcast, wired together.
+
+    effects = node.handle(input, now)
+    deadline = node.next_deadline()
+
+Nothing here decides anything; each `on_…` names the machine that does. docs/rpbcast.md has a heading for each.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gossamer.messages.errors import UsageError
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import (
+    RANGES_MAX,
+    Active,
+    Beat,
+    Beats,
+    Busy,
+    CheckedOut,
+    Checkout,
+    Collected,
+    Data,
+    Digest,
+    Echo,
+    GapNotice,
+    Gone,
+    Gossip,
+    Idle,
+    Join,
+    Lacking,
+    Member,
+    Ownership,
+    Position,
+    Positions,
+    Recover,
+    Repair,
+    Request,
+    Retire,
+    Retired,
+    Roster,
+    Seek,
+    Span,
+    Sponsor,
+    WhoOwns,
+)
+from gossamer.protocol import inputs
+from gossamer.protocol.config import Config
+from gossamer.protocol.context import Context
+from gossamer.protocol.dissemination import Dissemination
+from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored, Void
+from gossamer.protocol.gossip import Answers
+from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
+from gossamer.protocol.heartbeats import Heartbeats
+from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.logger import LoggerRole
+from gossamer.protocol.membership import Membership
+from gossamer.protocol.orphans import Orphans
+from gossamer.protocol.positions import PositionExchange
+from gossamer.protocol.receiver import Receiver
+from gossamer.protocol.repair import Repair as RepairMachine
+from gossamer.protocol.repair import Wanted
+from gossamer.protocol.seek import Seeker
+from gossamer.protocol.selection import Selection
+from gossamer.protocol.sender import Sender
+from gossamer.protocol.signature import DEPTH, SMALL, SignedTable
+from gossamer.protocol.stability import Stability
+from gossamer.protocol.stream import Stream
+
+NEVER = float("inf")
+BUCKETS_A_MESSAGE = 256
+
+
+class Node:
+    """One life of one member."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        config: Config,
+        rng: random.Random,
+        *,
+        peers: tuple[NodeId, ...] = (),
+        logger: bool = False,
+        incarnation: int = 1,
+        stored: Stored | None = None,
+        roster: tuple[Member, ...] = (),
+        resume: bool = False,
+        wanted: Wanted | None = None,
+    ) -> None:
+        """`peers` are who to call first; without any, and for a logger, membership starts here. `stored` is what a
+        logger finds on its disk, `roster` a membership known beforehand. `resume` takes up where a logger knows this
+        member to be (at least once) instead of at a new t_join (at most once). `wanted` is the application's word on
+        which gaps are worth requesting. `incarnation` grows from life to life: a counter, or a clock in ms."""
+        if not 0 < incarnation < 2**42:
+            raise UsageError(f"incarnation must be 1 to 2**42 - 1, not {incarnation}")
+        self._ctx = ctx = Context(node, config, rng, incarnation, logger)
+        self._stored = stored
+        self._roster = roster
+        self._resuming: dict[NodeId, None] = {}
+        self._heard: dict[NodeId, float] = {}
+        self._round_at = NEVER
+        self._interval_s = config.round_interval_s
+        self._agreed = False
+        self._leave_wanted = False
+
+        self.stability = Stability()
+        self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record)
+        self.selection = Selection(ctx)
+        self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
+        self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened)
+        self.repair.attach(self._excuse)
+        self.heartbeats = Heartbeats(ctx, self.receiver, self._on_retired)
+        self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
+        self.sender = Sender(ctx, self.membership)
+        self.dissemination = Dissemination(ctx, self.membership)
+        self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
+        self.exchange = PositionExchange(ctx, self.membership, self.position)
+        self.seeker = Seeker(ctx, self.membership, self._on_void)
+        self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
+        self.logger = (
+            LoggerRole(ctx, self.buffer, self.stability, self.receiver.retired, self._acknowledge, stored)
+            if logger
+            else None
+        )
+        self._inputs: dict[type, Callable[[Any], None]] = {
+            inputs.Received: self._on_received,
+            inputs.Wake: self._on_wake,
+            inputs.Start: self._on_start,
+            inputs.Open: self._on_open,
+            inputs.Publish: self._on_publish,
+            inputs.Close: self._on_close,
+            inputs.Persisted: self._on_persisted,
+            inputs.Loaded: self._on_loaded,
+            inputs.Leave: self._on_leave,
+            inputs.Disconnect: self._on_disconnect,
+            inputs.Reconnect: self._on_reconnect,
+            inputs.Expel: self._on_expel,
+        }
+        self._messages: dict[type, Callable[[NodeId, Any], None]] = {
+            Data: self.on_data,
+            Gossip: self.on_gossip,
+            Echo: self.on_echo,
+            Request: self.on_request,
+            Repair: self.on_repair,
+            Collected: self.on_collected,
+            Recover: self.on_recover,
+            Gone: self.on_gone,
+            Busy: self.on_busy,
+            Seek: self.on_seek,
+            Lacking: self.on_lacking,
+            GapNotice: self.on_gap_notice,
+            Idle: self.on_idle,
+            Digest: self.on_digest,
+            Beats: self.on_beats,
+            Roster: self.on_roster,
+            Active: self.on_active,
+            Retire: self.on_retire,
+            Join: self.on_join,
+            Sponsor: self.on_sponsor,
+            Positions: self.on_positions,
+            Checkout: self.on_checkout,
+            CheckedOut: self.on_checked_out,
+            WhoOwns: self.on_who_owns,
+            Ownership: self.on_ownership,
+        }
+
+    # The two calls --------------------------------------------------------------------------------------------------
+
+    def handle(self, given: inputs.Input, now: float) -> list[Effect]:
+        """Take one input at a time; returns what is to be done, in order."""
+        ctx = self._ctx
+        ctx.now = now
+        effects: list[Effect] = []
+        ctx.effects = effects
+        self._inputs[type(given)](given)
+        if self.logger is not None:
+            self.logger.flush()
+        if self.repair.hurry and self._interval_s > ctx.config.round_interval_s:
+            self._hurry()
+        return effects
+
+    def next_deadline(self) -> float:
+        """When to send `Wake`; infinity if nothing is due."""
+        if self.membership.status in ("outside", "disconnected"):
+            return NEVER
+        return min(self._round_at, self.repair.next_deadline(), self.sender.next_deadline())
+
+    # Inputs ---------------------------------------------------------------------------------------------------------
+
+    def _on_start(self, _: inputs.Start) -> None:
+        if self._stored is not None:
+            self.receiver.retired.merge(self._stored.retired)
+        if self.logger is not None:
+            self.receiver.begin(tuple(Position(name, last) for name, last in self.logger.start()))
+        self.membership.start((*self._roster, *(self._stored.members if self._stored else ())))
+        for name in self.receiver.streams:
+            self.exchange.touch(name)
+        self._round_at = self._ctx.now + self._ctx.rng.random() * self._interval_s
+
+    def _on_wake(self, _: inputs.Wake) -> None:
+        now = self._ctx.now
+        if self.membership.status in ("outside", "disconnected"):
+            return
+        if self.repair.next_deadline() <= now:
+            self.repair.on_grace_over()
+        if self.sender.next_deadline() <= now:
+            self._announce(self.sender.on_due())
+        if self._round_at <= now:
+            self.on_round()
+
+    def _on_received(self, given: inputs.Received) -> None:
+        status = self.membership.status
+        message = given.message
+        if status != "member" and (
+            status in ("outside", "disconnected") or (status == "joining" and type(message) not in (Sponsor, Roster))
+        ):
+            return
+        self._heard[given.sender] = self._ctx.now
+        self._messages[type(message)](given.sender, message)
+
+    def _on_open(self, given: inputs.Open) -> None:
+        if self._ctx.logger:
+            self._ctx.emit(Refused(given.stream, 0, "a named publisher cannot live on a logger"))
+        else:
+            self.sender.open(given.stream)
+
+    def _on_publish(self, given: inputs.Publish) -> None:
+        if self.membership.status != "member":
+            reason = f"not a member yet, but {self.membership.status}"
+            self._ctx.emit(Refused(given.stream, len(given.contents), reason))
+            return
+        self._disseminate(self.sender.publish(given.stream, given.contents))
+
+    def _on_close(self, given: inputs.Close) -> None:
+        self._announce(self.sender.close(given.stream))
+
+    def _on_persisted(self, given: inputs.Persisted) -> None:
+        assert self.logger is not None
+        for name in self.logger.on_persisted(given.token):
+            self.exchange.touch(name)
+
+    def _on_loaded(self, given: inputs.Loaded) -> None:
+        assert self.logger is not None
+        for packet in self.logger.on_loaded(given.token, given.packets):
+            self._accept(packet, from_logger=True)
+
+    def _on_leave(self, _: inputs.Leave) -> None:
+        self._leave_wanted = True
+        self._leave_when_done()
+
+    def _on_disconnect(self, _: inputs.Disconnect) -> None:
+        self.membership.disconnect()
+
+    def _on_reconnect(self, _: inputs.Reconnect) -> None:
+        self.membership.reconnect()
+        self._hurry()
+        self.sender.hurry()
+
+    def _on_expel(self, given: inputs.Expel) -> None:
+        self.membership.expel(given.node)
+
+    # Rounds ---------------------------------------------------------------------------------------------------------
+
+    def on_round(self) -> None:
+        """One gossip round: ask one member, age what is kept, and now and then acknowledge and collect."""
+        ctx, membership = self._ctx, self.membership
+        ctx.round += 1
+        membership.call()
+        if membership.status != "joining":
+            self._leave_when_done()
+            target = self.selection.choose(membership.active)
+            lacks = self.repair.on_round(target)
+            if target is not None:
+                self.selection.asked(target, ctx.round)
+                roots = self.heartbeats.table.root, membership.table.root
+                ctx.send(target, Gossip(ctx.round, lacks, *roots))
+            self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
+            self.seeker.on_round()
+            self.orphans.on_round()
+            if not membership.has_loggers and (untold := self.exchange.untold(membership.active)):
+                self.exchange.tell((ctx.rng.choice(untold),))  # one a round: everyone to everyone would be too many
+            if ctx.round % ctx.config.positions_rounds == 0:
+                self._acknowledge_and_collect()
+        self._pace()
+
+    def _acknowledge_and_collect(self) -> None:
+        if self.membership.has_loggers:
+            self.exchange.tell(self._sinks())
+        if self.logger is not None:
+            self.logger.collect()
+            for node in self.membership.others:
+                if self._heard.setdefault(node, self._ctx.now) + self._ctx.config.expire_s < self._ctx.now:
+                    self.membership.expel(node)
+        if self.heartbeats.ended and self.membership.leads:
+            self._retire_stable()
+
+    def _retire_stable(self) -> None:
+        """As the leader: ended streams that everyone has in full may be forgotten by all."""
+        over = self.heartbeats.on_retire(
+            [
+                name
+                for name, last in self.heartbeats.ended.items()
+                if self.position(name) >= last and self.stability.is_complete(name, last)
+            ]
+        )
+        everyone = self.membership.active
+        if over and self.logger is None:
+            self._ctx.multicast(everyone, Retire(over))
+        elif over and self.logger is not None:  # not before it is on disk, or it could tell a joiner of the stream
+            self.logger.when_saved(lambda: self._ctx.multicast(everyone, Retire(over)))
+
+    def _sinks(self) -> tuple[NodeId, ...]:
+        """Who is told our positions: a logger tells everyone, everyone tells the loggers; without loggers, all all."""
+        loggers = self.membership.loggers
+        if self._ctx.logger or not loggers:
+            return self.membership.active
+        return tuple(node for node in self.membership.active if node in loggers)
+
+    def _pace(self) -> None:
+        """Slow down while there is nothing to do (rpbcast §8: variable gossip rates)."""
+        config = self._ctx.config
+        busy = (
+            not self.repair.quiet
+            or not self._agreed
+            or bool(self.seeker)
+            or bool(self.orphans)
+            or self.membership.pending
+            or bool(self.exchange.untold(self._sinks()))
+        )
+        self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
+        self._agreed = True  # until a comparison says otherwise
+        self._round_at = self._ctx.now + self._interval_s
+
+    def _hurry(self) -> None:
+        self._interval_s = self._ctx.config.round_interval_s
+        self._round_at = min(self._round_at, self._ctx.now + self._interval_s)
+
+    def _kept_by_nobody_else(self, packet: Packet) -> bool:
+        """Until it is logged (without loggers: stable) a packet may have to come from here (row S5: f + 1 hold it)."""
+        name, last = packet.stream, packet.last
+        if self.logger is not None:
+            return self.logger.prefix(name) < last
+        loggers = self.membership.loggers
+        if not loggers:
+            return self.stability.stable(name, last) < last
+        return self.stability.holders(loggers, name, last) < self._ctx.config.loggers_min
+
+    # Phase 1 --------------------------------------------------------------------------------------------------------
+
+    def on_data(self, sender: NodeId, message: Data) -> None:
+        """A packet on its first way, or sent again by its sender because it is not acknowledged."""
+        fresh = self._accept(message.packet, from_logger=False, origin=message.origin)
+        if fresh and (stream := self.receiver.streams[message.packet.stream]).origin is None:
+            self.orphans.on_origin(stream, message.origin)
+        if message.hops:
+            for packet in fresh:
+                self.dissemination.relay(sender, message, packet)
+        if self.logger is not None and not fresh and self.position(message.packet.stream) >= message.packet.last:
+            self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
+
+    def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
+        fresh = self.receiver.accept(packet, from_logger)
+        if fresh:
+            name = packet.stream
+            stream = self.receiver.streams[name]
+            if stream.beat is not None:
+                self.heartbeats.on_active(stream)
+            for part in fresh:
+                self.buffer.add(part, self._ctx.round)
+            if self.logger is not None:
+                self.logger.store(fresh, origin)
+            else:
+                self.exchange.touch(name)
+        return fresh
+
+    def _disseminate(self, packets: Iterable[Packet]) -> None:
+        for packet in packets:
+            self._accept(packet, from_logger=False, origin=self._ctx.node)
+            self.dissemination.send(packet)
+
+    # Phase 2 --------------------------------------------------------------------------------------------------------
+
+    def on_gossip(self, sender: NodeId, message: Gossip) -> None:
+        """Somebody's round: repair what it lacks, and compare signatures."""
+        collected = self._answer(sender, message.lacks)
+        self._ctx.send(sender, Echo(message.round, collected))
+        if message.members_root != self.membership.table.root:
+            self._compare("members", sender)
+        if message.beats_root != self.heartbeats.table.root:
+            self._compare("beats", sender)
+
+    def on_echo(self, sender: NodeId, message: Echo) -> None:
+        self.selection.answered(sender, message.round)
+        if message.collected:
+            self.repair.on_collected(message.collected)
+
+    def on_request(self, sender: NodeId, message: Request) -> None:
+        """A first request, outside rounds."""
+        collected = self._answer(sender, message.lacks)
+        if collected:
+            self._ctx.send(sender, Collected(collected))
+
+    def on_repair(self, sender: NodeId, message: Repair) -> None:
+        from_logger = self.membership.is_logger(sender)
+        if from_logger:
+            self.repair.on_logger_answer()
+        for packet in message.packets:
+            self._accept(packet, from_logger or self.seeker.asks_for(packet.stream))
+
+    def on_collected(self, _: NodeId, message: Collected) -> None:
+        self.repair.on_collected(message.spans)
+
+    def _answer(self, sender: NodeId, lacks: tuple[Span, ...]) -> tuple[Span, ...]:
+        if not lacks:
+            return ()
+        over = tuple(span.stream for span in lacks if span.stream in self.receiver.retired)
+        if over:
+            self._ctx.send(sender, Retire(over))
+        return self.answers.on_lacks(sender, lacks)
+
+    # Phase 3 --------------------------------------------------------------------------------------------------------
+
+    def on_recover(self, sender: NodeId, message: Recover) -> None:
+        if self.logger is not None:
+            self.logger.on_recover(sender, message.lacks)
+
+    def on_gone(self, sender: NodeId, message: Gone) -> None:
+        """A logger's final word: void by agreement, or collected by this one and gone if by all."""
+        if not self.membership.is_logger(sender):
+            return
+        self.repair.on_logger_answer()
+        for span in message.spans:
+            stream = self.receiver.learn(span.stream, span.ranges[-1][1]) if span.ranges else None
+            if stream is None or stream.gaps is None:
+                continue
+            for first, last in span.ranges:
+                if message.void:
+                    self._void(stream, first, last)
+                else:
+                    self._vote(stream, sender, first, last)
+
+    def _vote(self, stream: Stream, logger: NodeId, first: int, last: int) -> None:
+        if stream.gaps is None:
+            return
+        votes = stream.gaps.votes
+        votes.setdefault(logger, IntervalSet()).add(first, last)
+        agreed = IntervalSet(stream.gaps.lacks(first, last))
+        for node in self.membership.loggers:
+            said = votes.get(node, IntervalSet())
+            for part in agreed.ranges():
+                for unsaid in said.gaps(*part):
+                    agreed.remove(*unsaid)
+        for part in agreed.ranges():
+            self._excuse(stream, *part, "collected")
+            if self.logger is not None and self.logger.give_up(stream.id, *part):
+                self.exchange.touch(stream.id)
+
+    def _void(self, stream: Stream, first: int, last: int) -> None:
+        """These will never exist; a logger writes that down before it says so itself."""
+        if stream.gaps is None:
+            return
+        lacking = stream.gaps.lacks(first, last)
+        self._excuse(stream, first, last, "void")
+        if self.logger is not None:
+            for part in lacking:
+                self.logger.save(Void(Span(stream.id, (part,))))
+
+    def on_busy(self, _: NodeId, __: Busy) -> None:
+        if self._ctx.config.repair_first == "auto":
+            self.repair.on_busy()
+
+    def on_seek(self, sender: NodeId, message: Seek) -> None:
+        """A logger asks for what no logger has: supply it, or promise to take it from a logger only."""
+        by_logger = self.membership.is_logger(sender)
+        if not by_logger and self.membership.has_loggers:
+            return
+        lacking: list[Span] = []
+        packets: list[Packet] = []
+        for span in message.lacks:
+            if not span.ranges:
+                continue
+            stream = self.receiver.learn(span.stream, span.ranges[-1][1])
+            absent = IntervalSet()
+            for first, last in span.ranges:
+                found = self.answers.find(span.stream, first, last)
+                packets += found
+                for part in IntervalSet((packet.first, packet.last) for packet in found).gaps(first, last):
+                    absent.add(*part)
+            if self.logger is not None:
+                self.logger.on_recover(sender, (Span(span.stream, absent.ranges()),))
+                for part in self.logger.log(span.stream).committed.ranges():
+                    absent.remove(*part)
+            if absent:
+                lacking.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
+                if stream is not None and by_logger:
+                    for part in absent.ranges():
+                        self.repair.seal(stream, *part)
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+            self._ctx.send(sender, Repair(chosen))
+        if lacking:
+            self._ctx.send(sender, Lacking(tuple(lacking)))
+
+    def on_lacking(self, sender: NodeId, message: Lacking) -> None:
+        self.seeker.on_lacking(sender, message.spans)
+
+    def on_gap_notice(self, _: NodeId, message: GapNotice) -> None:
+        """A named publisher has come back without its tail: what nobody has will be closed by the loggers."""
+        self._learn(message.stream, message.last)
+
+    def _on_late(self, stream: Stream) -> None:
+        """Missing for long: a logger asks everyone; without loggers, everyone for itself."""
+        if self.logger is not None or not self.membership.has_loggers:
+            self.seeker.start(stream)
+
+    def _on_void(self, stream: Stream, first: int, last: int) -> None:
+        if self.logger is None:
+            self._excuse(stream, first, last, "lost")
+            return
+        self._excuse(stream, first, last, "void")
+        span = Span(stream.id, ((first, last),))
+        gone = Gone((span,), True)
+        self.logger.save(Void(span), lambda: self._ctx.multicast(self.membership.active, gone))
+
+    def _excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
+        self.receiver.excuse(stream, first, last, reason)
+        if self.logger is None:
+            self.exchange.touch(stream.id)
+
+    # Heartbeats -----------------------------------------------------------------------------------------------------
+
+    def on_idle(self, _: NodeId, message: Idle) -> None:
+        for beat in message.beats:
+            self.heartbeats.on_beat(beat)
+
+    def on_beats(self, sender: NodeId, message: Beats) -> None:
+        self._agreed = False
+        self.heartbeats.on_beats(sender, message)
+
+    def on_active(self, _: NodeId, message: Active) -> None:
+        for position in message.vector:
+            self._learn(position.stream, position.last)
+
+    def on_retire(self, _: NodeId, message: Retire) -> None:
+        self.heartbeats.on_retire(message.streams)
+
+    def on_who_owns(self, sender: NodeId, message: WhoOwns) -> None:
+        self.orphans.on_who_owns(sender, message)
+
+    def on_ownership(self, sender: NodeId, message: Ownership) -> None:
+        for position in message.others:
+            self._learn(position.stream, position.last)
+        self.orphans.on_ownership(sender, message)
+
+    def _learn(self, name: StreamId, last: int) -> bool:
+        """A stream is known to reach `last`; False if it is retired."""
+        stream = self.receiver.learn(name, last)
+        if stream is not None and stream.beat is not None:
+            self.heartbeats.on_active(stream)
+        return stream is not None
+
+    def _announce(self, beats: tuple[Beat, ...]) -> None:
+        if beats:
+            self.heartbeats.announce(beats, self.membership.active)
+
+    def _on_opened(self, stream: Stream) -> None:
+        self.orphans.on_opened(stream)
+
+    def _on_retired(self, name: StreamId) -> None:
+        self.exchange.forget_stream(name)
+        self.orphans.forget(name)
+        self.stability.retire(name)
+        self.buffer.forget(name)
+        if self.logger is not None:
+            self.logger.retire(name)
+            self.logger.save(Over(name))
+
+    # Signatures -----------------------------------------------------------------------------------------------------
+
+    def _compare(self, table: str, to: NodeId) -> None:
+        """Roots differ: find out where, from the top, or at once if the table is small."""
+        self._agreed = False
+        mine: SignedTable[Any, Any] = self._table(table)
+        if len(mine) <= SMALL:
+            self._send_entries(table, to, ())
+        else:
+            self._ctx.send(to, Digest(table, 1, mine.sums(1, (0,))))
+
+    def on_digest(self, sender: NodeId, message: Digest) -> None:
+        self._agreed = False
+        mine = self._table(message.table)
+        if message.level > DEPTH:
+            return
+        differing = mine.differing(message.level, message.sums)
+        if message.level < DEPTH and differing:
+            self._ctx.send(sender, Digest(message.table, message.level + 1, mine.sums(message.level + 1, differing)))
+        else:
+            for at in range(0, len(differing), BUCKETS_A_MESSAGE):
+                self._send_entries(message.table, sender, differing[at : at + BUCKETS_A_MESSAGE])
+
+    def _send_entries(self, table: str, to: NodeId, buckets: tuple[int, ...]) -> None:
+        entries = tuple(self._table(table).within(buckets))
+        self._ctx.send(to, Beats(buckets, entries, True) if table == "beats" else Roster(buckets, entries, True))
+
+    def _table(self, name: str) -> SignedTable[Any, Any]:
+        return self.heartbeats.table if name == "beats" else self.membership.table
+
+    # Membership -----------------------------------------------------------------------------------------------------
+
+    def on_roster(self, sender: NodeId, message: Roster) -> None:
+        self._agreed = False
+        self.membership.on_roster(sender, message)
+
+    def on_join(self, sender: NodeId, message: Join) -> None:
+        """Sponsor a transition; a logger writes it down first, since its word alone is enough."""
+        if message.resume:
+            self._resuming[sender] = None
+        if self.membership.on_join(sender, message):
+            if self.logger is not None:
+                self.logger.save(message.member, lambda: self.membership.sponsor(sender, message))
+            else:
+                self.membership.sponsor(sender, message)
+        self._resuming.pop(sender, None)
+
+    def on_sponsor(self, sender: NodeId, message: Sponsor) -> None:
+        self.membership.on_sponsor(sender, message)
+
+    def _on_record(self, member: Member, known: Member | None) -> None:
+        """A record changed: a new life of a member knows nothing, and a member is waited for until it leaves."""
+        node = member.node
+        if node == self._ctx.node:
+            self.exchange.forget_all()
+            return
+        self._agreed = False
+        self._heard[node] = self._ctx.now
+        if known is None or member.freshness > known.freshness:
+            self.exchange.forget_node(node)
+            self.selection.forget(node)
+            self.seeker.forget_node(node)
+            self.sender.on_new_life(node)
+            if known is not None:
+                self.orphans.on_death(node)
+            if node not in self._resuming:
+                self.stability.forget(node)
+        if member.status == "left":
+            self.orphans.on_death(node)
+            self.stability.release(node, {name: stream.lastseen for name, stream in self.receiver.streams.items()})
+        else:
+            self.stability.wait_for(node)
+            if member.logger:
+                self.sender.hurry()
+
+    def _vector(self, node: NodeId | None) -> tuple[tuple[Position, ...], tuple[Retired, ...]]:
+        retired = self.receiver.retired.told()
+        if node is not None:
+            return self.stability.positions(node), retired
+        return tuple(Position(name, stream.lastseen) for name, stream in self.receiver.streams.items()), retired
+
+    def _begin(self, vector: tuple[Position, ...], retired: tuple[Retired, ...]) -> None:
+        self.receiver.retired.merge(retired)
+        self.receiver.begin(vector)
+        for name in self.receiver.streams:
+            self.exchange.touch(name)
+
+    def _leave_when_done(self) -> None:
+        """What only we may have stays with us until it is logged (without loggers: until everyone has it)."""
+        if not self._leave_wanted or self.membership.status != "member":
+            return
+        if any(out.unlogged or out.queued for out in self.sender.streams.values()):
+            return
+        if not self.buffer.holds(self._kept_by_nobody_else):
+            self._leave_wanted = False
+            self.membership.leave()
+
+    # Positions ------------------------------------------------------------------------------------------------------
+
+    def position(self, name: StreamId) -> int:
+        """The last seq up to which this node has everything (a logger: on disk), or is excused from it."""
+        if self.logger is not None:
+            return self.logger.prefix(name)
+        stream = self.receiver.streams.get(name)
+        return -1 if stream is None else stream.next - 1
+
+    def on_positions(self, sender: NodeId, message: Positions) -> None:
+        """Somebody's acknowledgements: proof that events exist, and that they need not be kept for it."""
+        record = self.membership.table.get(sender)
+        if record is None or record.freshness != message.freshness:
+            return
+        streams, over = self.receiver.streams, []
+        for position in message.vector:
+            name, last = position.stream, position.last
+            stream = streams.get(name)
+            no_news = stream is not None and stream.beat is None and last <= stream.lastseen
+            if not no_news and not self._learn(name, last):
+                over.append(name)
+        if over:
+            self._ctx.send(sender, Retire(tuple(over)))
+        loggerless = not self.membership.has_loggers
+        taken = True
+        if record.logger and self.logger is None:
+            self.stability.acknowledge(sender, message.vector)
+        elif self.logger is not None or loggerless:
+            # rpbcast §5.3: not before we know every member that it knows, or a joiner's events could be collected.
+            taken = message.members_root == self.membership.table.root
+            if taken:
+                self.stability.acknowledge(sender, message.vector)
+            else:
+                self._compare("members", sender)
+        if record.logger or loggerless:
+            self._announce(self.sender.on_positions(sender, message.vector))
+        self.exchange.on_positions(sender, message, taken)
+
+    def _acknowledge(self, origin: NodeId, streams: Iterable[StreamId]) -> None:
+        if origin == self._ctx.node:
+            vector = tuple(Position(name, self.position(name)) for name in streams)
+            self._announce(self.sender.on_positions(origin, vector))
+        else:
+            self.exchange.acknowledge(origin, streams)
+
+    def on_checkout(self, sender: NodeId, message: Checkout) -> None:
+        if self.logger is not None:
+            self.logger.on_checkout(sender, message)
+
+    def on_checked_out(self, sender: NodeId, message: CheckedOut) -> None:
+        self._disseminate(self.sender.on_checked_out(sender, message))
+
+    # Tests ----------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Assert what must hold after every step."""
+        for stream in self.receiver.streams.values():
+            stream.check()

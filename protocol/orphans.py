@@ -1,0 +1,141 @@
+"""Streams whose publisher died without ending them: found, closed by agreement, and so retired like any other.
+
+A stream that nobody will ever continue would stay in everyone's tables for ever. When a node dies (a new life of it
+appears, or it is expelled) the leader takes the streams that came from it and asks everyone, in two steps:
+
+    whose is it?    an owner says so, and that is that: a publisher may have moved to another node;
+    how far?        nobody's: everyone tells how far it knows the stream, and from then on takes nothing beyond.
+
+The highest answer is where the stream ends. The leader announces that as its heartbeat, holes are closed as usual
+(protocol/seek.py), and once everyone has it all it is retired. Without the second step a straggler could be delivered
+by one member after the others have forgotten the stream.
+"""
+
+from collections.abc import Callable
+
+from gossamer.messages.ids import NodeId, StreamId, issued_by
+from gossamer.messages.wire import ENTRIES_MAX, Beat, Ownership, Position, WhoOwns
+from gossamer.protocol.context import Context
+from gossamer.protocol.membership import Membership
+from gossamer.protocol.receiver import Receiver
+from gossamer.protocol.sender import Sender
+from gossamer.protocol.stream import Stream
+
+REPEAT_ROUNDS = 4
+
+
+class Orphan:
+    """A stream under question: who has answered, in which step."""
+
+    __slots__ = ("answered", "closing")
+
+    def __init__(self) -> None:
+        self.closing = False
+        self.answered: dict[NodeId, None] = {}
+
+
+class Orphans:
+    """The streams that may have lost their publisher."""
+
+    __slots__ = ("_announce", "_ctx", "_membership", "_reborn", "_receiver", "_sender", "_suspects")
+
+    def __init__(
+        self,
+        ctx: Context,
+        membership: Membership,
+        receiver: Receiver,
+        sender: Sender,
+        announce: Callable[[tuple[Beat, ...]], None],
+    ) -> None:
+        self._ctx = ctx
+        self._membership = membership
+        self._receiver = receiver
+        self._sender = sender
+        self._announce = announce
+        self._suspects: dict[StreamId, Orphan] = {}
+        self._reborn: dict[NodeId, None] = {}
+        """Nodes that died since we live."""
+
+    def __bool__(self) -> bool:
+        return bool(self._suspects) and self._membership.leads
+
+    def on_opened(self, stream: Stream) -> None:
+        """A stream that we had not heard of: until we know where it comes from it may be anybody's, or nobody's."""
+        if self._may_lead and issued_by(stream.id) is not None and stream.id not in self._sender.streams:
+            self._suspects[stream.id] = Orphan()
+
+    def on_origin(self, stream: Stream, origin: NodeId) -> None:
+        """It comes from there: beyond suspicion, unless that node died before, and it is of its earlier life."""
+        stream.origin = origin
+        orphan = self._suspects.get(stream.id)
+        if orphan is not None and not orphan.closing and origin not in self._reborn:
+            del self._suspects[stream.id]
+
+    def on_death(self, node: NodeId) -> None:
+        """A node has left, or has begun a new life: what it published may be orphaned."""
+        self._reborn[node] = None
+        if self._may_lead:
+            for name, stream in self._receiver.streams.items():
+                if stream.origin in (node, None) and issued_by(name) is not None and name not in self._sender.streams:
+                    self._suspects.setdefault(name, Orphan()).answered.pop(node, None)
+
+    @property
+    def _may_lead(self) -> bool:
+        return self._ctx.logger or not self._membership.has_loggers
+
+    def forget(self, stream: StreamId) -> None:
+        self._suspects.pop(stream, None)
+
+    def on_round(self) -> None:
+        """As the leader: ask on, and end what is agreed to be nobody's."""
+        if not self._suspects or not self._membership.leads:
+            return
+        self._end()
+        if self._ctx.round % REPEAT_ROUNDS == 0:
+            for closing in (False, True):
+                for node in self._membership.active:
+                    asked = tuple(
+                        name
+                        for name, orphan in self._suspects.items()
+                        if orphan.closing == closing and node not in orphan.answered
+                    )
+                    if asked:
+                        self._ctx.send(node, WhoOwns(asked[:ENTRIES_MAX], closing))
+
+    def on_who_owns(self, sender: NodeId, message: WhoOwns) -> None:
+        mine = tuple(name for name in message.streams if name in self._sender.streams)
+        others = []
+        for name in message.streams:
+            stream = self._receiver.streams.get(name)
+            if name not in self._sender.streams:
+                if message.closing and stream is None:
+                    stream = self._receiver.open(name)
+                others.append(Position(name, -1 if stream is None else stream.lastseen))
+                if stream is not None and message.closing and stream.limit is None:
+                    stream.limit = stream.lastseen
+        self._ctx.send(sender, Ownership(message.closing, mine, tuple(others)))
+
+    def on_ownership(self, sender: NodeId, message: Ownership) -> None:
+        for name in message.mine:
+            self._suspects.pop(name, None)
+        for position in message.others:
+            orphan = self._suspects.get(position.stream)
+            if orphan is not None and orphan.closing == message.closing:
+                orphan.answered[sender] = None
+
+    def _end(self) -> None:
+        others = self._membership.others
+        beats = []
+        for name, orphan in list(self._suspects.items()):
+            stream = self._receiver.streams.get(name)
+            if stream is None:
+                del self._suspects[name]
+            elif all(node in orphan.answered for node in others):
+                if not orphan.closing:
+                    orphan.closing = True
+                    orphan.answered.clear()
+                    stream.limit = None  # what others know beyond it must come to the leader
+                elif stream.gaps is None and (stream.beat is None or not stream.beat.ended):
+                    stream.limit = stream.lastseen
+                    beats.append(Beat(name, stream.lastseen, True))
+        self._announce(tuple(beats))

@@ -1,0 +1,150 @@
+"""The receiver: every event delivered at most once, in its stream's order; every gap found (rpbcast §3.3, §4.3).
+
+The receiver only finds out what is missing; `repair` gets it. A packet in order takes the short path at the top of
+`accept`; everything else is interval arithmetic on the packet as a whole, never work for each event.
+"""
+
+from collections.abc import Callable
+
+from gossamer.messages.ids import StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Position
+from gossamer.protocol.context import Context
+from gossamer.protocol.effects import Deliver, Reason, Skip
+from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.retired import RetiredStreams
+from gossamer.protocol.stream import Gaps, Held, Stream
+
+OnGap = Callable[[Stream, int, int], None]
+OnOpened = Callable[[Stream], None]
+
+
+class Receiver:
+    """All streams that this node receives."""
+
+    __slots__ = ("_ctx", "_held_bytes", "_on_gap", "_on_opened", "retired", "streams")
+
+    def __init__(self, ctx: Context, on_gap: OnGap, on_opened: OnOpened = lambda _: None) -> None:
+        self._ctx = ctx
+        self._on_gap = on_gap
+        self._on_opened = on_opened
+        self._held_bytes = 0
+        self.streams: dict[StreamId, Stream] = {}
+        self.retired = RetiredStreams()
+
+    def accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+        """Take in a packet; returns the parts of it that were new."""
+        stream = self.streams.get(packet.stream)
+        if stream is None:
+            stream = self.open(packet.stream)
+            if stream is None:
+                return ()
+        if stream.gaps is None and packet.first == stream.next and stream.limit is None:
+            stream.lastseen = last = packet.last
+            stream.next = last + 1
+            self._ctx.effects.append(Deliver(packet))
+            return (packet,)
+        if stream.limit is not None and packet.last > stream.limit:
+            if packet.first > stream.limit:
+                return ()  # a straggler of a stream that is being closed
+            packet = packet.cut(packet.first, stream.limit)
+        if packet.last < stream.next:
+            return ()  # a duplicate, or from before t_join
+        return self._accept_out_of_order(stream, packet, from_logger)
+
+    def learn(self, name: StreamId, last: int) -> Stream | None:
+        """A stream is known to reach `last`: from a heartbeat, or from somebody's position. None if it is retired."""
+        stream = self.streams.get(name) or self.open(name)
+        if stream is not None and last > stream.lastseen:
+            first, stream.lastseen = stream.lastseen + 1, last
+            self._gap(stream, first, last)
+        return stream
+
+    def excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
+        """What is missing of a span will never come: tell the application in its turn, and go on."""
+        if stream.gaps is None:
+            return
+        for part in stream.gaps.lacks(first, last):
+            stream.gaps.resolve(*part)
+            stream.gaps.hold(Held(*part, reason))
+            if stream.excused is None:
+                stream.excused = IntervalSet()
+            stream.excused.add(*part)
+        self._release(stream)
+
+    def begin(self, vector: tuple[Position, ...]) -> None:
+        """Start at t_join: what is up to these positions is not ours to receive."""
+        for position in vector:
+            if position.stream not in self.streams and position.stream not in self.retired:
+                self._add(Stream(position.stream, position.last + 1))
+
+    def open(self, name: StreamId) -> Stream | None:
+        """A stream never heard of: all of it is after t_join, unless it is long over."""
+        if name in self.retired:
+            return None
+        return self._add(Stream(name))
+
+    def _add(self, stream: Stream) -> Stream:
+        self.streams[stream.id] = stream
+        self._on_opened(stream)
+        return stream
+
+    def retire(self, name: StreamId) -> bool:
+        """Forget a stream; False if there is something left to receive, or its publisher may return."""
+        stream = self.streams.get(name)
+        if (stream is not None and stream.gaps is not None) or not self.retired.add(name):
+            return False
+        self.streams.pop(name, None)
+        return True
+
+    def _accept_out_of_order(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+        if packet.first > stream.next and self._held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max:
+            self.learn(stream.id, packet.last)  # no room to hold it back: it is repaired when its turn comes
+            return ()
+        parts = stream.lacks(max(packet.first, stream.start), packet.last)
+        if packet.first > stream.lastseen + 1:
+            first, stream.lastseen = stream.lastseen + 1, packet.first - 1
+            self._gap(stream, first, packet.first - 1)
+        if stream.gaps is not None and stream.gaps.sealed and not from_logger:
+            parts = [open_part for part in parts for open_part in stream.gaps.sealed.gaps(*part)]
+        stream.lastseen = max(stream.lastseen, packet.last)
+        fresh = []
+        for first, last in parts:
+            piece = packet.cut(first, last)
+            fresh.append(piece)
+            if stream.gaps is None:  # in order after all: only its head was a duplicate
+                stream.next = last + 1
+                self._ctx.effects.append(Deliver(piece))
+            else:
+                stream.gaps.resolve(first, last)
+                stream.gaps.hold(Held(first, last, piece))
+                self._held_bytes += len(piece.blob)
+        if stream.gaps is not None:
+            self._release(stream)
+        return tuple(fresh)
+
+    def _gap(self, stream: Stream, first: int, last: int) -> None:
+        if stream.gaps is None:
+            stream.gaps = Gaps()
+        stream.gaps.gmissing.add(first, last)
+        self._on_gap(stream, first, last)
+
+    def _release(self, stream: Stream) -> None:
+        """Deliver what has become in order."""
+        gaps = stream.gaps
+        assert gaps is not None
+        done = 0
+        for first, last, what in gaps.held:
+            if first != stream.next:
+                break
+            done += 1
+            stream.next = last + 1
+            if isinstance(what, Packet):
+                self._held_bytes -= len(what.blob)
+                self._ctx.effects.append(Deliver(what))
+            else:
+                self._ctx.effects.append(Skip(stream.id, first, last, what))
+        if done:
+            del gaps.held[:done]
+        if not gaps.gmissing and not gaps.missing:
+            stream.gaps = None

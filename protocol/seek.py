@@ -1,0 +1,107 @@
+"""Closing holes: finding what hardly anybody has, or agreeing that nobody has it (rpbcast §6.2).
+
+A publisher may die with an event sent to few, or to none: FIFO receivers would wait for it for ever. After
+`seek_after_rounds` a logger asks *everyone*. Whoever has it supplies it. Whoever lacks it says so, and from then on
+takes it from a logger only; so when all have answered, nobody can come to deliver it any more, and the logger
+declares it void, for good and for all.
+
+A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. Members that do
+not answer (crashed, cut off, disconnected) hold a hole open until they return or are expelled. Of several loggers the
+leader asks, and the others take it from the leader: two that ask each other would both wait for the other for ever.
+
+In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
+"""
+
+from collections.abc import Callable, Iterable
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.wire import RANGES_MAX, Seek, Span
+from gossamer.protocol.context import Context
+from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.membership import Membership
+from gossamer.protocol.stream import Stream
+
+REPEAT_ROUNDS = 2
+NOTHING = IntervalSet()
+
+
+class Seeker:
+    """The holes that this node is asking everyone about."""
+
+    __slots__ = ("_answers", "_ctx", "_holes", "_membership", "_on_void")
+
+    def __init__(self, ctx: Context, membership: Membership, on_void: Callable[[Stream, int, int], None]) -> None:
+        self._ctx = ctx
+        self._membership = membership
+        self._on_void = on_void
+        self._holes: dict[StreamId, Stream] = {}
+        self._answers: dict[StreamId, dict[NodeId, IntervalSet]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._holes)
+
+    def asks_for(self, stream: StreamId) -> bool:
+        """Whether a repair may be the answer to our own question."""
+        return stream in self._holes and self._is_ours
+
+    @property
+    def _is_ours(self) -> bool:
+        return not self._membership.has_loggers or (self._ctx.logger and self._membership.leads)
+
+    def start(self, stream: Stream) -> None:
+        """Seek what the stream still lacks."""
+        if stream.id not in self._holes:
+            self._holes[stream.id] = stream
+            self._answers[stream.id] = {}
+
+    def on_lacking(self, sender: NodeId, spans: Iterable[Span]) -> None:
+        for span in spans:
+            answers = self._answers.get(span.stream)
+            if answers is not None and self._is_ours:
+                lacking = answers.setdefault(sender, IntervalSet())
+                for first, last in span.ranges:
+                    lacking.add(first, last)
+                self._close(self._holes[span.stream])
+
+    def on_round(self) -> None:
+        if not self._is_ours:
+            self._holes = {name: stream for name, stream in self._holes.items() if _lacks(stream)}
+            self._answers = {name: {} for name in self._holes}
+            return
+        for stream in list(self._holes.values()):
+            self._close(stream)
+        if self._ctx.round % REPEAT_ROUNDS:
+            return
+        asked: dict[NodeId, list[Span]] = {}
+        for name, stream in self._holes.items():
+            for node in self._membership.active:
+                answered = self._answers[name].get(node)
+                lacks = IntervalSet(_lacks(stream))
+                for part in answered.ranges() if answered else ():
+                    lacks.remove(*part)
+                if lacks:
+                    asked.setdefault(node, []).append(Span(name, lacks.ranges()[:RANGES_MAX]))
+        for node, spans in asked.items():
+            self._ctx.send(node, Seek(tuple(spans)))
+
+    def forget_node(self, node: NodeId) -> None:
+        """A new life of it has not answered yet."""
+        for answers in self._answers.values():
+            answers.pop(node, None)
+
+    def _close(self, stream: Stream) -> None:
+        """Give up what everyone lacks; stop when nothing is left to seek."""
+        agreed = IntervalSet(_lacks(stream))
+        for node in self._membership.others:
+            answered = self._answers[stream.id].get(node, NOTHING)
+            for part in agreed.ranges():
+                for unanswered in answered.gaps(*part):
+                    agreed.remove(*unanswered)
+        for part in agreed.ranges():
+            self._on_void(stream, *part)
+        if not _lacks(stream):
+            del self._holes[stream.id], self._answers[stream.id]
+
+
+def _lacks(stream: Stream) -> list[tuple[int, int]]:
+    return [] if stream.gaps is None else stream.gaps.lacks(stream.next, stream.lastseen)

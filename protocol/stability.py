@@ -1,0 +1,85 @@
+"""Who has what: the wait lists behind garbage collection and retirement (rpbcast §5.2).
+
+An event is *stable* when every member that must have it has acknowledged it. The thesis keeps a wait list with each
+message; positions make that one number a member and stream:
+
+    stable(s) = the lowest position in s among all that are waited for
+
+A new member is waited for in everything that is still kept. A member that leaves is waited for no longer in what comes
+after, but in what was there before it still is (sloppy on purpose: it may be back).
+"""
+
+from collections.abc import Iterable
+
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.wire import Position
+
+
+class Stability:
+    """The positions that others have acknowledged."""
+
+    __slots__ = ("_acks", "_until")
+
+    def __init__(self) -> None:
+        self._acks: dict[NodeId, dict[StreamId, int]] = {}
+        self._until: dict[NodeId, dict[StreamId, int] | None] = {}
+
+    def wait_for(self, node: NodeId) -> None:
+        """`new_member`: nothing is stable without it from now on, whatever was acknowledged before."""
+        self._acks.setdefault(node, {})
+        self._until[node] = None
+
+    def release(self, node: NodeId, known: dict[StreamId, int]) -> None:
+        """`remove_member`: it is waited for only up to what is `known` to exist now."""
+        if node in self._until:
+            self._until[node] = known
+
+    def forget(self, node: NodeId) -> None:
+        """A new life of a member begins at its own t_join: what it acknowledged before does not count."""
+        if node in self._acks:
+            self._acks[node] = {}
+
+    def acknowledge(self, node: NodeId, vector: tuple[Position, ...]) -> None:
+        acks = self._acks.get(node)
+        if acks is not None:
+            for position in vector:
+                if position.last > acks.get(position.stream, -1):
+                    acks[position.stream] = position.last
+
+    def stable(self, stream: StreamId, own: int, collected: int = -1) -> int:
+        """The last seq up to which everyone waited for has it; `own` is this node's position. Who left is not waited
+        for in what is `collected` already."""
+        lowest = own
+        for node, until in self._until.items():
+            position = self._acks[node].get(stream, -1)
+            if position < lowest and (until is None or max(position, collected) < until.get(stream, -1)):
+                lowest = position
+        return lowest
+
+    def holders(self, nodes: Iterable[NodeId], stream: StreamId, last: int) -> int:
+        """How many of some members are known to have everything up to `last`."""
+        having = 0
+        for node in nodes:
+            acks = self._acks.get(node)
+            if acks is not None and acks.get(stream, -1) >= last:
+                having += 1
+        return having
+
+    def is_complete(self, stream: StreamId, last: int) -> bool:
+        """Whether every member there is has it all; those that left will not come back for it."""
+        return all(self._acks[node].get(stream, -1) >= last for node, until in self._until.items() if until is None)
+
+    def position(self, node: NodeId, stream: StreamId) -> int:
+        """The last seq that one member is known to have everything up to."""
+        return self._acks.get(node, {}).get(stream, -1)
+
+    def positions(self, node: NodeId) -> tuple[Position, ...]:
+        """All that is known of one member, for one that resumes."""
+        return tuple(Position(stream, last) for stream, last in self._acks.get(node, {}).items())
+
+    def retire(self, stream: StreamId) -> None:
+        for acks in self._acks.values():
+            acks.pop(stream, None)
+        for until in self._until.values():
+            if until is not None:
+                until.pop(stream, None)

@@ -1,0 +1,18 @@
+"""Every example runs as it stands, in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TOLD = {"mesh_in_a_sentence": "after healing:      b has ['a:0', 'a:1', 'a:2'] and c has ['a:0', 'a:1', 'a:2']"}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path: Path) -> None:
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert TOLD[path.stem] in done.stdout

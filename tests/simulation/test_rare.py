@@ -1,0 +1,109 @@
+"""Coincidences too rare for random runs, arranged: the protocol stands them, and its mutants do not."""
+
+import pytest
+
+from gossamer.lab.checkers import SERIAL, Checker, Violation
+from gossamer.lab.faults import DropIf, Partition
+from gossamer.lab.mutants import RARE
+from gossamer.lab.names import stream_of
+from gossamer.lab.observer import Observer
+from gossamer.lab.world import NodeFactory, World
+from gossamer.messages.event import Content
+from gossamer.messages.wire import Data, Lacking, Repair
+from gossamer.protocol.config import Config
+from gossamer.protocol.effects import Skip
+from gossamer.protocol.inputs import Received
+
+
+def content(serial: int) -> tuple[Content, ...]:
+    return (Content(attributes={SERIAL: serial}),)
+
+
+def mesh(factory: NodeFactory | None, config: Config) -> tuple[World, Checker]:
+    world = World(7, config=config, node_factory=factory)
+    checker = Checker(config.loggers_min, config.retain_s, config.expire_s)
+    world.observe(checker)
+    world.add("L", logger=True)
+    for name in "ab":
+        world.add(name, peers=("L",))
+    world.run(2.0)
+    return world, checker
+
+
+def join_behind_the_loggers_back(factory: NodeFactory | None) -> None:
+    """w joins through a while the logger can hear a and b, but not w, and is not told of w by a's gossip in time."""
+    config = Config(retain_s=0.0, expire_s=1e6, sponsors=1, positions_rounds=1, round_interval_max_s=0.25)
+    world, checker = mesh(factory, config)
+    world.add_rule(Partition(["w"], ["L", "b"]))
+    # Only the records are held up: a's acknowledgements reach the logger, and with them the wrong root.
+    world.add_rule(
+        DropIf(lambda _, to, message: to == "L" and type(message).__name__ in ("Roster", "Digest", "Gossip"))
+    )
+    world.add("w", peers=("a",))
+    world.run(5.0)
+    assert checker.lives["w"].status == "member"
+    world.add_rule(DropIf(lambda _, to, message: to == "w" and isinstance(message, Data | Repair)))
+    world.publish("a", stream_of("a", 1), content(1))
+    world.run(20.0)
+    world.heal()
+    assert world.run_until(lambda: checker.owing() is None, 60.0, every_s=0.5), checker.owing()
+
+
+def test_nothing_after_t_join_is_collected_unseen() -> None:
+    join_behind_the_loggers_back(None)
+
+
+def test_unless_a_logger_applies_acknowledgements_of_those_who_know_more_members() -> None:
+    with pytest.raises(Violation, match="stable before collected: L collected"):
+        join_behind_the_loggers_back(RARE["acknowledge-for-the-unknown"])
+
+
+def straggler_after_the_hole_is_closed(factory: NodeFactory | None) -> None:
+    """a dies with an event that reached nobody; b says that it lacks it; then b's copy arrives after all."""
+    config = Config(seek_after_rounds=4, repair_first="gossip")
+    world, _ = mesh(factory, config)
+    stream = stream_of("a", 1)
+    world.publish("a", stream, content(1))
+    world.run(3.0)
+    late: list[Data] = []
+
+    def hold_up(sender: str, _: str, message: object) -> bool:
+        if sender == "a" and isinstance(message, Data) and message.packet.first == 1:
+            late.append(message)
+            return True
+        return False
+
+    world.add_rule(DropIf(hold_up))
+    world.publish("a", stream, content(2))
+    world.publish("a", stream, content(3))
+    world.run(3.005)
+    world.crash("a")
+    world.heal()
+    world.restart("a")
+    told = Told()
+    world.observe(told)
+    assert world.run_until(lambda: told.lacking, 60.0)
+    world.tell("b", Received("a", late[0]))
+    assert world.run_until(lambda: told.void, 60.0)
+    world.run(world.now_s + 1.0)
+
+
+class Told(Observer):
+    """Whether b has told the logger that it lacks the event, and was told that it is void."""
+
+    lacking = void = False
+
+    def sent(self, at_s: float, node: str, to: tuple[str, ...], message: object) -> None:
+        self.lacking |= node == "b" and isinstance(message, Lacking)
+
+    def skipped(self, at_s: float, node: str, skip: Skip) -> None:
+        self.void |= skip.reason == "void"
+
+
+def test_a_straggler_is_not_delivered_once_its_loss_was_told() -> None:
+    straggler_after_the_hole_is_closed(None)
+
+
+def test_unless_a_member_takes_what_it_has_given_up() -> None:
+    with pytest.raises(Violation, match="uniform closing"):
+        straggler_after_the_hole_is_closed(RARE["take-what-was-given-up"])

@@ -1,0 +1,131 @@
+"""`gossamer lab list` and `gossamer lab run`: what goes to which stream, and the exit codes."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from gossamer.cli import lab_run
+from gossamer.cli.main import main
+from gossamer.lab.experiments import registry
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main(["lab", *arguments])
+        assert isinstance(end.value.code, int)
+        return end.value.code, *capsys.readouterr()
+
+    return command
+
+
+def test_json_is_one_object_on_one_line(run: Run) -> None:
+    code, out, err = run("run", "convergence", "--members", "5", "--loss", "0.1", "--json")
+    assert (code, out.count("\n"), err) == (0, 1, "")
+    document = json.loads(out)
+    assert [*document] == ["name", "parameters", "rows"]
+    assert document["name"] == "convergence"
+    assert document["parameters"] == {"members": 5, "error": 1e-6, "loss": 0.1, "self_contact": False}
+    assert [row["reached"] for row in document["rows"]] == [1, 2, 3, 4, 5]
+    assert all([*row] == ["reached", "pull", "push", "pull_markov"] for row in document["rows"])
+
+
+def test_every_option_reaches_the_experiment(run: Run) -> None:
+    options = ["--members", "4", "--error", "0.01", "--loss", "0.5", "--self-contact"]
+    _, out, _ = run("run", "convergence", *options, "--json")
+    assert json.loads(out)["parameters"] == {"members": 4, "error": 0.01, "loss": 0.5, "self_contact": True}
+
+
+def test_a_table_shows_the_claim_beside_the_numbers(run: Run) -> None:
+    code, out, err = run("run", "convergence")
+    assert (code, err) == (0, "")
+    assert "Pull converges faster than push" in out
+    assert "fewer rounds than push in 99 of 99 cases" in " ".join(out.split())
+    assert ["1", "11", "26", "23"] in [line.replace("│", " ").split() for line in out.splitlines()]
+    assert "28 of 100 rows" in out
+
+
+def test_a_short_table_is_shown_whole(run: Run) -> None:
+    _, out, _ = run("run", "convergence", "--members", "30")
+    assert "rows;" not in out
+
+
+def test_list_names_every_experiment_and_its_claim(run: Run) -> None:
+    code, out, err = run("list")
+    assert (code, err) == (0, "")
+    assert "convergence" in out
+    assert "Pull converges faster" in out
+    _, out, _ = run("list", "--json")
+    assert out.count("\n") == 1
+    assert [entry["name"] for entry in json.loads(out)["experiments"]] == registry.names()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nonsense"], "no experiment 'nonsense'"),
+        (["convergence", "--nonsense", "1"], "--nonsense"),
+        (["convergence", "surplus"], "surplus"),
+        (["convergence", "--members"], "--members"),
+        (["convergence", "--members", "1"], "members: from 2"),
+        (["convergence", "--members", "many"], "--members"),
+        (["convergence", "--error", "0"], "error: "),
+        (["convergence", "--error", "1"], "error: "),
+        (["convergence", "--error", "nan"], "error: "),
+        (["convergence", "--loss", "1"], "loss: "),
+        (["convergence", "--loss", "-0.1"], "loss: "),
+        (["convergence", "--loss", "0.9999"], "more than 10000 rounds"),
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_bad_input_is_one_line_and_exit_code_2(run: Run, arguments: list[str], complaint: str, form: list[str]) -> None:
+    code, out, err = run("run", *arguments, *form)
+    assert (code, out) == (2, "")
+    assert complaint in err
+    assert err.count("\n") == 1
+
+
+def test_what_takes_long_says_so_on_stderr_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    started = threading.Event()
+
+    class Status:
+        def start(self) -> None:
+            calls.append("start")
+            started.set()
+
+        def stop(self) -> None:
+            calls.append("stop")
+
+    def status(console: Console, text: str) -> Status:
+        assert console.stderr
+        assert "convergence" in text
+        return Status()
+
+    def slow(experiment: registry.Experiment, **parameters: registry.Value) -> registry.Result:
+        assert started.wait(timeout=30)
+        return registry.Result(experiment.name, parameters, [])
+
+    monkeypatch.setattr(lab_run, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(Console, "status", status)
+    monkeypatch.setattr(registry.Experiment, "run", slow)
+    code, out, _ = run("run", "convergence", "--json")
+    assert (code, out.count("\n"), calls) == (0, 1, ["start", "stop"])
+
+
+def test_the_installed_command_does_the_same() -> None:
+    command = [sys.executable, "-c", "from gossamer.cli.main import main; main()", "lab", "run", "convergence"]
+    good = subprocess.run([*command, "--members", "3", "--json"], capture_output=True, text=True, check=False)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert json.loads(good.stdout)["rows"][0] == {"reached": 1, "pull": 5, "push": 12, "pull_markov": 11}
+    bad = subprocess.run([*command, "--members", "0"], capture_output=True, text=True, check=False)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == "gossamer: members: from 2 to 2000, not 0\n"

@@ -1,0 +1,390 @@
+"""The logger role: on disk first, then everything else (rpbcast §3.2, §5.2, §6.2)."""
+
+import pytest
+
+from gossamer.messages.ids import named_stream
+from gossamer.messages.wire import (
+    PACKETS_MAX,
+    Busy,
+    CheckedOut,
+    Checkout,
+    Data,
+    Gone,
+    Position,
+    Positions,
+    Recover,
+    Repair,
+    Span,
+)
+from gossamer.protocol.effects import Collect, Deliver, Load, Persist, Promise, Send, Stored, StoredStream, Void
+from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.protocol.inputs import Loaded, Persisted
+from gossamer.protocol.logger import LoggerRole
+from gossamer.protocol.retired import RetiredStreams
+from gossamer.protocol.stability import Stability
+from machines import S, T, context, node, packet, receive, sent
+
+NAMED = named_stream("default", "trades")
+
+
+class Bench:
+    def __init__(self, stored=None, **config):
+        config = {"retain_s": 0.0, "expire_s": 1000.0, **config}
+        self.ctx = context("L", logger=True, **config)
+        self.buffer = GossipBuffer(10**6)
+        self.stability = Stability()
+        self.retired = RetiredStreams()
+        self.acknowledged = []
+        self.logger = LoggerRole(
+            self.ctx,
+            self.buffer,
+            self.stability,
+            self.retired,
+            lambda origin, streams: self.acknowledged.extend((origin, name) for name in streams),
+            stored,
+        )
+
+    def did(self):
+        self.logger.flush()
+        effects, self.ctx.effects = self.ctx.effects, []
+        return effects
+
+    def store(self, *packets, origin="a"):
+        self.logger.store(packets, origin)
+        return self.did()
+
+    def stored(self, *packets):
+        """These are on disk."""
+        for persist in self.store(*packets):
+            self.logger.on_persisted(persist.token)
+
+    def recover(self, *spans, sender="c"):
+        self.logger.on_recover(sender, spans)
+        return self.did()
+
+    def collect(self, now):
+        self.ctx.now = now
+        self.logger.collect()
+        return self.did()
+
+
+def span(first, last, stream=S):
+    return Span(stream, ((first, last),))
+
+
+# Storing -------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_acknowledged_before_it_is_on_disk():
+    bench = Bench()
+    (persist,) = bench.store(packet(0, 2))
+    assert persist == Persist(1, (packet(0, 2),))
+    assert bench.acknowledged == []
+    assert bench.logger.prefix(S) == -1
+    assert bench.logger.on_persisted(1) == [S]
+    assert bench.acknowledged == [("a", S)]
+    assert bench.logger.prefix(S) == 2
+
+
+def test_one_input_is_one_write():
+    bench = Bench()
+    bench.logger.store([packet(0), packet(1)], "a")
+    bench.logger.save(Void(Span(T, ((0, 3),))), lambda: None)
+    assert bench.did() == [Persist(1, (packet(0), packet(1), Void(span(0, 3, T))))]
+    assert bench.did() == []
+
+
+def test_a_token_counts_once_and_a_strange_one_not_at_all():
+    bench = Bench()
+    bench.store(packet(0))
+    bench.logger.on_persisted(1)
+    assert bench.logger.on_persisted(1) == []
+    assert bench.logger.on_persisted(99) == []
+    assert bench.acknowledged == [("a", S)]
+
+
+def test_what_lies_beyond_a_hole_is_on_disk_but_not_acknowledged():
+    bench = Bench()
+    bench.stored(packet(0))
+    bench.stored(packet(2))
+    assert bench.logger.prefix(S) == 0
+    bench.stored(packet(1))
+    assert bench.logger.prefix(S) == 2
+
+
+def test_what_is_void_is_told_once_that_is_on_disk():
+    bench = Bench()
+    told = []
+    bench.logger.save(Void(Span(S, ((0, 3),))), lambda: told.append("void"))
+    (persist,) = bench.did()
+    assert (told, bench.logger.prefix(S)) == ([], -1)
+    bench.logger.on_persisted(persist.token)
+    assert (told, bench.logger.prefix(S)) == (["void"], 3)
+
+
+def test_a_packet_that_comes_again_is_not_stored_again_but_acknowledged_again():
+    me, _ = node("L", brokers="a", logger=True)
+    (persist,) = [e for e in receive(me, "a", Data("a", packet(0))) if isinstance(e, Persist)]
+    assert receive(me, "a", Data("a", packet(0))) == [], "not yet: it is on its way to the disk"
+    (first,) = sent(me.handle(Persisted(persist.token), 0.0), Positions)
+    (again,) = sent(receive(me, "a", Data("a", packet(0))))
+    for to, message in (first, again):
+        assert (to, message.vector) == (("a",), (Position(S, 0),))
+
+
+def test_live_traffic_does_not_wait_for_the_disk():
+    me, _ = node("L", brokers="a", logger=True)
+    effects = receive(me, "a", Data("a", packet(0)))
+    assert [type(effect) for effect in effects] == [Deliver, Persist]
+
+
+# Starting ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_logger_takes_up_what_is_on_its_disk():
+    found = StoredStream(((3, 5), (8, 9)), ((6, 6),), 2, None)
+    bench = Bench(stored=Stored({S: found}))
+    assert bench.logger.start() == [(S, 6)], "3 to 5 are stored, 6 is void, 7 is lacking"
+    (load,) = bench.did()
+    assert load.spans == (span(8, 9),), "what lies beyond the hole is read again"
+    assert bench.logger.on_loaded(load.token, (packet(8, 9),)) == (packet(8, 9),)
+
+
+def test_a_restarted_logger_delivers_nothing_it_had_acknowledged():
+    me, effects = node("L", logger=True, stored=Stored({S: StoredStream(((0, 3), (5, 5)))}))
+    (load,) = [effect for effect in effects if isinstance(effect, Load)]
+    effects = me.handle(Loaded(load.token, (packet(5),)), 0.0)
+    assert not [effect for effect in effects if isinstance(effect, Deliver)]
+    assert [e.packet for e in receive(me, "a", Data("a", packet(4))) if isinstance(e, Deliver)] == [
+        packet(4),
+        packet(5),
+    ]
+
+
+# Answering -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_at_hand_is_sent_and_the_rest_is_read():
+    bench = Bench()
+    bench.stored(packet(0, 1), packet(2, 3))
+    bench.buffer.add(packet(2, 3), 0)
+    assert bench.recover(span(1, 2)) == [
+        Send(("c",), Repair((packet(2, 3).cut(2, 2),))),
+        Load(2, (span(1, 1),)),
+    ]
+    bench.logger.on_loaded(2, (packet(0, 1).cut(1, 1),))
+    assert bench.did() == [Send(("c",), Repair((packet(0, 1).cut(1, 1),)))]
+
+
+def test_about_what_may_still_come_it_is_silent():
+    bench = Bench()
+    assert bench.recover(span(0, 3)) == []
+    bench.stored(packet(0))
+    bench.store(packet(1))
+    bench.buffer.add(packet(1), 0)
+    assert bench.recover(span(1, 3)) == [], "not even what is on its way to the disk"
+
+
+def test_only_what_was_collected_is_gone_and_what_is_void_is_told_as_such():
+    bench = Bench()
+    bench.stored(packet(0, 2), packet(4, 5))
+    bench.logger.save(Void(Span(S, ((3, 3),))), lambda: None)
+    bench.logger.on_persisted(bench.did()[0].token)
+    assert bench.collect(1.0) == [Collect(S, 5)]
+    assert bench.recover(span(1, 9)) == [
+        Send(("c",), Gone((Span(S, ((1, 2), (4, 5))),), False)),
+        Send(("c",), Gone((span(3, 3),), True)),
+    ]
+
+
+def test_what_every_other_logger_has_collected_is_gone_here_too():
+    bench = Bench()
+    assert bench.logger.give_up(S, 0, 4)
+    assert bench.logger.prefix(S) == 4
+    assert bench.recover(span(2, 6)) == [Send(("c",), Gone((span(2, 4),), False))]
+
+
+def test_one_answer_is_bounded_in_bytes():
+    big = [packet(seq, body=bytes(400)) for seq in range(10)]
+    bench = Bench(repair_bytes_max=1000)
+    bench.stored(*big)
+    for each in big:
+        bench.buffer.add(each, 0)
+    ((_, repair),) = sent(bench.recover(span(0, 9)))
+    assert [each.first for each in repair.packets] == [0, 1, 2]
+
+
+def test_one_answer_is_bounded_in_packets():
+    """A message takes no more; a longer one would be refused by its receiver, each time anew."""
+    small = [packet(seq) for seq in range(PACKETS_MAX + 10)]
+    bench = Bench(service_limit_per_s=10**6)
+    bench.stored(*small)
+    (load,) = bench.recover(span(0, PACKETS_MAX + 9))
+    bench.logger.on_loaded(load.token, tuple(small))
+    ((_, repair),) = sent(bench.did())
+    assert len(repair.packets) == PACKETS_MAX
+
+
+def test_over_its_limit_it_says_so_instead_of_answering():
+    bench = Bench(service_limit_per_s=40.0)
+    bench.stored(*(packet(seq) for seq in range(30)))
+    for seq in range(30):
+        bench.buffer.add(packet(seq), 0)
+    kinds = [type(sent(bench.recover(span(seq, seq)))[0][1]) for seq in range(15)]
+    assert kinds == [Repair] * 10 + [Busy] * 5, "a quarter of a second's answers at once"
+    bench.ctx.now += 0.1
+    kinds = [type(sent(bench.recover(span(seq, seq)))[0][1]) for seq in range(6)]
+    assert kinds == [Repair] * 4 + [Busy] * 2, "and forty a second"
+
+
+def test_a_request_that_cannot_be_answered_costs_nothing():
+    bench = Bench(service_limit_per_s=40.0)
+    bench.stored(packet(0))
+    bench.buffer.add(packet(0), 0)
+    for _ in range(1000):
+        assert bench.recover(span(1, 9)) == []
+    assert sent(bench.recover(span(0, 0)))[0][1] == Repair((packet(0),))
+
+
+def test_a_node_that_is_no_logger_does_not_recover():
+    me, _ = node()
+    assert receive(me, "a", Recover((span(0, 3),))) == []
+
+
+# Collecting ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_stable_is_collected():
+    bench = Bench()
+    bench.stability.wait_for("a")
+    bench.stored(packet(0, 1), packet(2, 3))
+    assert bench.collect(1.0) == []
+    bench.stability.acknowledge("a", (Position(S, 2),))
+    assert bench.collect(2.0) == [Collect(S, 2)]
+    assert bench.collect(3.0) == []
+    bench.stability.acknowledge("a", (Position(S, 3),))
+    assert bench.collect(4.0) == [Collect(S, 3)]
+
+
+def test_what_is_stable_is_retained_for_a_while():
+    bench = Bench(retain_s=10.0)
+    bench.stored(packet(0))
+    bench.ctx.now = 5.0
+    bench.stored(packet(1))
+    assert bench.collect(9.9) == []
+    assert bench.collect(10.0) == [Collect(S, 0)]
+    assert bench.collect(14.9) == []
+    assert bench.collect(15.0) == [Collect(S, 1)]
+
+
+def test_what_has_expired_is_collected_whoever_lacks_it():
+    bench = Bench(retain_s=10.0, expire_s=20.0)
+    bench.stability.wait_for("a")
+    bench.stored(packet(0))
+    assert bench.collect(19.9) == []
+    assert bench.collect(20.0) == [Collect(S, 0)]
+
+
+def test_what_lies_beyond_a_hole_is_not_collected():
+    bench = Bench()
+    bench.stored(packet(0))
+    bench.stored(packet(2))
+    assert bench.collect(1.0) == [Collect(S, 0)]
+    bench.buffer.add(packet(2), 0)
+    assert sent(bench.recover(span(2, 2)))[0][1] == Repair((packet(2),))
+
+
+def test_a_new_member_is_waited_for_in_all_that_is_kept():
+    bench = Bench(retain_s=10.0)
+    bench.stored(packet(0))
+    bench.stability.wait_for("new")
+    assert bench.collect(10.0) == []
+
+
+def test_a_retired_stream_is_stable():
+    """Everyone had it in full, and the acknowledgements that said so are forgotten with it."""
+    bench = Bench(retain_s=10.0)
+    bench.stability.wait_for("a")
+    bench.stored(packet(0, 3))
+    bench.stability.acknowledge("a", (Position(S, 3),))
+    retire(bench)
+    assert bench.collect(9.9) == []
+    assert bench.collect(10.0) == [Collect(S, 3)]
+    assert S not in bench.logger.logs
+
+
+def test_of_a_stream_retired_after_it_was_collected_nothing_is_kept():
+    bench = Bench()
+    bench.stored(packet(0, 3))
+    bench.collect(1.0)
+    retire(bench)
+    assert bench.logger.logs == {}
+
+
+def test_who_asks_for_a_retired_stream_is_told_that_it_is_gone():
+    """A member that was expelled, and returns: silence would keep it asking for ever."""
+    bench = Bench()
+    bench.stored(packet(0, 3))
+    bench.collect(1.0)
+    retire(bench)
+    assert bench.recover(span(1, 3)) == [Send(("c",), Gone((span(1, 3),), False))]
+
+
+def retire(bench, stream=S):
+    bench.retired.add(stream)
+    bench.stability.retire(stream)
+    bench.logger.retire(stream)
+
+
+# Promises ------------------------------------------------------------------------------------------------------------
+
+
+def checkout(bench, incarnation, last):
+    """What is written, and what is answered then."""
+    bench.logger.on_checkout("a", Checkout(NAMED, incarnation, last))
+    (persist,) = bench.did()
+    assert isinstance(persist, Persist), "nothing is promised before it is on disk"
+    bench.logger.on_persisted(persist.token)
+    ((to, answer),) = sent(bench.did())
+    assert to == ("a",)
+    return persist.records[0], answer
+
+
+def test_a_promise_is_written_before_it_is_given():
+    assert checkout(Bench(), 1, 9) == (Promise(NAMED, 1, 9), CheckedOut(NAMED, 1, 9, 9))
+
+
+def test_reading_promises_too():
+    bench = Bench()
+    checkout(bench, 1, 9)
+    assert checkout(bench, 2, -1) == (Promise(NAMED, 2, 9), CheckedOut(NAMED, 2, -1, 9))
+    assert checkout(bench, 1, 19)[1] == CheckedOut(NAMED, 2, 19, 9), "the first incarnation is refused from now on"
+
+
+def test_a_promise_never_shrinks():
+    bench = Bench()
+    checkout(bench, 1, 19)
+    assert checkout(bench, 1, 9)[1] == CheckedOut(NAMED, 1, 9, 19)
+
+
+def test_a_promise_survives_a_restart():
+    bench = Bench(stored=Stored({NAMED: StoredStream(promise=Promise(NAMED, 3, 29))}))
+    assert checkout(bench, 2, 39)[1] == CheckedOut(NAMED, 3, 39, 29)
+
+
+# Gone, by all --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("void", [False, True])
+def test_collected_takes_the_word_of_every_logger_and_void_that_of_one(void):
+    me, _ = node(brokers="a", loggers="KL", repair_first="logger")
+    receive(me, "a", Data("a", packet(1)))
+    gone = Gone((span(0, 0),), void)
+    assert receive(me, "a", gone) == [], "a peer may not say so"
+    first = receive(me, "K", gone)
+    if void:
+        assert [effect.reason for effect in first[:1]] == ["void"]
+    else:
+        assert first == []
+        assert receive(me, "K", gone) == [], "twice the same logger is one"
+        assert [effect.reason for effect in receive(me, "L", gone)[:1]] == ["collected"]

@@ -1,0 +1,381 @@
+"""The sender: numbers, keeps, sends again, announces (rpbcast §3.1, §6.2)."""
+
+from itertools import pairwise
+
+import pytest
+
+from gossamer.messages.event import Content
+from gossamer.messages.ids import named_stream
+from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX
+from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position
+from gossamer.protocol.effects import Acked, Refused
+from gossamer.protocol.sender import BACKOFF_MAX, Sender
+from machines import S, T, context, membership, sent
+
+NAMED = named_stream("default", "trades")
+
+
+def contents(count=1, body=b""):
+    return tuple(Content(attributes={"n": number}, body=body) for number in range(count))
+
+
+class Bench:
+    def __init__(self, brokers="ab", loggers="L", incarnation=1, logger=False, **config):
+        config = {"resend_s": 1.0, "idle_after_s": 0.5, "block_seqs": 10, **config}
+        self.ctx = context(incarnation=incarnation, logger=logger, **config)
+        self.members = membership(self.ctx, brokers, loggers)
+        self.sender = Sender(self.ctx, self.members)
+
+    def did(self):
+        effects, self.ctx.effects = self.ctx.effects, []
+        return effects
+
+    def publish(self, count=1, stream=S, body=b""):
+        """The seqs of the packets to disseminate."""
+        return [(p.first, p.last) for p in self.sender.publish(stream, contents(count, body))]
+
+    def ack(self, last, node="L", stream=S):
+        beats = self.sender.on_positions(node, (Position(stream, last),))
+        return self.did(), beats
+
+    def at(self, now):
+        """What is sent, and which streams went idle."""
+        self.ctx.now = now
+        beats = self.sender.on_due() if self.sender.next_deadline() <= now else ()
+        return sent(self.did()), beats
+
+    def checked_out(self, node="L", incarnation=1, asked=-1, last=-1, stream=NAMED):
+        found = self.sender.on_checked_out(node, CheckedOut(stream, incarnation, asked, last))
+        return self.did(), [(p.first, p.last) for p in found]
+
+
+def data(first, last=None):
+    return first, first if last is None else last
+
+
+def resent(sends):
+    return [(to, data(m.packet.first, m.packet.last)) for to, m in sends if isinstance(m, Data)]
+
+
+# Numbering and acknowledging -----------------------------------------------------------------------------------------
+
+
+def test_events_are_numbered_from_0_without_a_gap():
+    bench = Bench()
+    assert bench.publish(2) == [(0, 1)]
+    assert bench.publish(1) == [(2, 2)]
+    assert bench.publish(1, stream=T) == [(0, 0)]
+
+
+def test_what_is_too_much_for_one_packet_becomes_several():
+    bench = Bench()
+    assert bench.publish(EVENTS_MAX + 1) == [(0, EVENTS_MAX - 1), (EVENTS_MAX, EVENTS_MAX)]
+
+
+def test_bytes_too_many_for_one_packet_become_several():
+    bench = Bench()
+    packets = bench.publish(5, body=bytes(BLOB_BYTES_MAX // 2 - 100))
+    assert [first for first, _ in packets] == [0, *(last + 1 for _, last in packets[:-1])]
+    assert packets[-1][1] == 4
+
+
+def test_an_event_that_fits_no_packet_is_refused_and_the_next_one_is_not():
+    bench = Bench()
+    huge = Content(attributes={"text": "x" * (BLOB_BYTES_MAX + 1)})
+    assert bench.sender.publish(S, (huge,)) == []
+    (refused,) = bench.did()
+    assert (refused.stream, refused.count) == (S, 1)
+    assert bench.publish(1) == [(0, 0)]
+
+
+def test_an_event_is_kept_until_it_is_logged():
+    bench = Bench()
+    bench.publish(2)
+    bench.publish(1)
+    assert bench.ack(0) == ([], ()), "half a packet is not logged"
+    assert bench.ack(1) == ([Acked(S, 1, "logged")], ())
+    assert [p.first for p in bench.sender.find(S, 0, 9)] == [2]
+    assert bench.ack(1) == ([], ())
+    assert bench.ack(2) == ([Acked(S, 2, "logged")], ())
+    assert bench.sender.bytes == 0
+
+
+def test_what_a_broker_says_is_not_logged():
+    bench = Bench()
+    bench.publish()
+    assert bench.ack(0, node="a") == ([], ())
+    assert bench.ack(0, node="stranger") == ([], ())
+
+
+def test_it_takes_as_many_disks_as_are_wanted():
+    bench = Bench(loggers="KL", loggers_min=2)
+    bench.publish()
+    assert bench.ack(0, node="L") == ([], ())
+    assert bench.ack(0, node="K") == ([Acked(S, 0, "logged")], ())
+
+
+def test_a_new_life_of_a_logger_has_acknowledged_nothing():
+    bench = Bench(loggers="KL", loggers_min=2)
+    bench.publish()
+    bench.ack(0, node="L")
+    bench.sender.on_new_life("L")
+    assert bench.ack(0, node="K") == ([], ())
+
+
+def test_without_loggers_f_others_make_it_safe():
+    bench = Bench(brokers="abcd", loggers="", faults=2)
+    bench.publish()
+    assert bench.ack(0, node="a") == ([], ())
+    assert bench.ack(0, node="b") == ([Acked(S, 0, "safe")], ())
+
+
+def test_without_loggers_a_minority_of_all_is_the_default():
+    bench = Bench(brokers="abcd", loggers="", faults=None)
+    assert bench.sender.faults == 2
+
+
+def test_who_came_later_need_not_have_what_was_before():
+    bench = Bench(brokers="ab", loggers="", faults=1)
+    bench.publish()
+    bench.sender.on_new_life("b")
+    assert bench.ack(0, node="b") == ([], ()), "its position is t_join"
+    bench.publish()
+    assert bench.ack(1, node="b") == ([], ()), "in order"
+    assert bench.ack(1, node="a") == ([Acked(S, 1, "safe")], ())
+
+
+# Sending again -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_acknowledged_goes_to_the_loggers_again_with_growing_pauses():
+    bench = Bench(idle_after_s=0.5)
+    bench.publish()
+    times = []
+    while bench.ctx.now < 100:
+        sends, _ = bench.at(bench.sender.next_deadline())
+        if resent(sends):
+            assert resent(sends) == [(("L",), data(0))]
+            times.append(bench.ctx.now)
+    pauses = [after - before for before, after in pairwise(times)]
+    assert times[0] <= 2.0
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == BACKOFF_MAX * 1.0
+
+
+def test_what_is_acknowledged_is_not_sent_again_and_nothing_is_due():
+    bench = Bench()
+    bench.publish()
+    bench.ack(0)
+    bench.at(0.5)
+    assert bench.sender.next_deadline() == float("inf")
+
+
+def test_only_the_logger_that_lacks_it_is_sent_it_again():
+    bench = Bench(loggers="KL", loggers_min=2)
+    bench.publish()
+    bench.publish()
+    bench.ack(0, node="K")
+    bench.at(0.5)
+    sends, _ = bench.at(1.5)
+    assert resent(sends) == [(("L",), data(0)), (("K", "L"), data(1))] or resent(sends) == [
+        (("L",), data(0)),
+        (("L", "K"), data(1)),
+    ]
+
+
+def test_a_logger_that_comes_back_need_not_wait_out_the_pause():
+    bench = Bench()
+    bench.publish()
+    while bench.ctx.now < 50:
+        bench.at(bench.sender.next_deadline())
+    bench.sender.hurry()
+    assert bench.sender.next_deadline() <= bench.ctx.now + 1.0
+
+
+def test_without_loggers_some_members_are_sent_it_again():
+    bench = Bench(brokers="abcd", loggers="", faults=2)
+    bench.publish()
+    bench.at(0.5)
+    ((to, again),) = resent(bench.at(1.5)[0])
+    assert again == data(0)
+    assert len(to) == 2
+
+
+# Idle ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_goes_idle_announces_it_once():
+    bench = Bench()
+    bench.publish(3)
+    bench.ack(2)
+    assert bench.at(0.4) == ([], ())
+    assert bench.at(0.5) == ([], (Beat(S, 2),))
+    assert bench.at(100.0) == ([], ())
+    bench.publish()
+    bench.ack(3)
+    assert bench.at(100.5) == ([], (Beat(S, 3),))
+
+
+def test_a_stream_that_goes_on_is_not_idle():
+    bench = Bench()
+    beats = ()
+    for tenth in range(20):
+        beats += bench.at(tenth / 10)[1]
+        bench.publish()
+    assert beats == ()
+
+
+def test_a_stream_without_events_has_nothing_to_announce():
+    bench = Bench()
+    assert bench.publish(0) == []
+    assert bench.sender.next_deadline() == float("inf")
+
+
+# Full, closed --------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_buffer_refuses_until_something_is_logged():
+    bench = Bench(send_buffer_bytes_max=100)
+    bench.publish(1, body=bytes(200))
+    assert bench.publish() == []
+    assert bench.did() == [Refused(S, 1, "the send buffer is full")]
+    bench.ack(0)
+    assert bench.publish() == [(1, 1)]
+
+
+def test_a_closed_stream_ends_once_everything_is_logged():
+    bench = Bench()
+    bench.publish(2)
+    assert bench.sender.close(S) == ()
+    assert bench.publish() == []
+    assert bench.did() == [Refused(S, 1, "the stream is closed")]
+    assert bench.ack(1) == ([Acked(S, 1, "logged")], (Beat(S, 1, True),))
+    assert S not in bench.sender.streams
+
+
+def test_what_is_logged_already_ends_at_once():
+    bench = Bench()
+    bench.publish()
+    bench.ack(0)
+    assert bench.sender.close(S) == (Beat(S, 0, True),)
+    assert bench.sender.close(S) == ()
+
+
+def test_a_stream_that_has_ended_takes_nothing_more():
+    """Or its numbers would be used a second time, and everyone would take the new events for duplicates."""
+    bench = Bench()
+    bench.publish()
+    bench.ack(0)
+    bench.sender.close(S)
+    assert bench.publish() == []
+    assert bench.did() == [Refused(S, 1, "the stream is closed")]
+
+
+def test_a_stream_that_never_was_ends_without_a_word():
+    assert Bench().sender.close(S) == ()
+
+
+# Named publishers ----------------------------------------------------------------------------------------------------
+
+
+def opened(**options):
+    bench = Bench(**options)
+    bench.sender.open(NAMED)
+    return bench
+
+
+def test_a_named_publisher_reads_then_writes_then_publishes():
+    bench = opened()
+    assert sent(bench.did()) == [(("L",), Checkout(NAMED, 1, -1))]
+    assert bench.publish(1, stream=NAMED) == [], "no number before a block is checked out"
+    effects, packets = bench.checked_out(asked=-1, last=-1)
+    assert sent(effects) == [(("L",), Checkout(NAMED, 1, 9))]
+    assert packets == []
+    assert bench.checked_out(asked=9, last=9) == ([], [(0, 0)])
+
+
+def test_what_was_promised_before_is_never_used_again():
+    bench = opened(incarnation=2)
+    bench.publish(1, stream=NAMED)
+    bench.did()
+    effects, _ = bench.checked_out(incarnation=2, asked=-1, last=29)
+    assert sent(effects) == [(("L",), Checkout(NAMED, 2, 39))]
+    effects, packets = bench.checked_out(incarnation=2, asked=39, last=39)
+    assert packets == [(30, 30)]
+    assert sent(effects) == [(("a", "b", "L"), GapNotice(NAMED, 29))]
+
+
+@pytest.mark.parametrize(("loggers", "needed"), [("K", 1), ("KL", 2), ("KLM", 2), ("KLMN", 3)])
+def test_it_takes_a_majority_of_the_loggers(loggers, needed):
+    bench = opened(loggers=loggers)
+    bench.did()
+    went_on = [bool(bench.checked_out(node, asked=-1)[0]) for node in loggers[:needed]]
+    assert went_on == [False] * (needed - 1) + [True]
+
+
+def test_a_logger_counts_once_and_a_broker_not_at_all():
+    bench = opened(loggers="KLM")
+    bench.did()
+    assert [bench.checked_out(node) for node in ("K", "K", "a", "stranger")] == [([], [])] * 4
+
+
+def test_the_highest_promise_of_the_majority_counts():
+    bench = opened(loggers="KLM")
+    bench.did()
+    bench.checked_out("K", last=19)
+    effects, _ = bench.checked_out("M", last=4)
+    assert [message.last for _, message in sent(effects, Checkout)] == [29]
+
+
+def test_a_late_answer_to_an_earlier_question_does_not_count():
+    bench = opened()
+    bench.publish(1, stream=NAMED)
+    bench.did()
+    bench.checked_out(asked=-1)
+    assert bench.checked_out(asked=-1) == ([], [])
+    assert bench.checked_out(incarnation=0, asked=9, last=9) == ([], [])
+
+
+def test_a_superseded_incarnation_stops():
+    bench = opened()
+    bench.publish(3, stream=NAMED)
+    bench.did()
+    assert bench.checked_out(incarnation=2) == (
+        [Refused(NAMED, 3, "superseded by a later incarnation")],
+        [],
+    )
+    assert bench.publish(1, stream=NAMED) == [], "and does not begin again at 0"
+
+
+def test_the_next_block_is_checked_out_before_this_one_is_used_up():
+    bench = opened()
+    bench.checked_out(asked=-1)
+    bench.checked_out(asked=9, last=9)
+    bench.did()
+    assert bench.publish(4, stream=NAMED) == [(0, 3)]
+    assert sent(bench.did()) == [], "half of it is left"
+    assert bench.publish(1, stream=NAMED) == [(4, 4)]
+    assert sent(bench.did()) == [(("L",), Checkout(NAMED, 1, 19))]
+    assert bench.publish(7, stream=NAMED) == [(5, 9)], "and not one number beyond it is used"
+    assert bench.checked_out(asked=19, last=19) == ([], [(10, 11)]), "and no gap is told of: there is none"
+
+
+def test_a_checkout_that_is_not_answered_is_repeated():
+    bench = opened()
+    bench.did()
+    assert bench.at(1.0)[0] == [(("L",), Checkout(NAMED, 1, -1))]
+    assert bench.at(2.0)[0] == [(("L",), Checkout(NAMED, 1, -1))]
+
+
+def test_a_named_publisher_that_was_not_opened_is_refused():
+    """Its numbers could be another incarnation's."""
+    bench = Bench()
+    assert bench.publish(2, stream=NAMED) == []
+    assert bench.did() == [Refused(NAMED, 2, "the publisher is not open")]
+
+
+def test_opening_twice_is_opening_once():
+    bench = opened()
+    bench.did()
+    bench.sender.open(NAMED)
+    assert bench.did() == []
