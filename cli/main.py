@@ -5,10 +5,12 @@ import sys
 import typer
 
 from gossamer.cli import lab
+from gossamer.cli.match import match
 from gossamer.messages.errors import GossamerError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Content-based publish/subscribe that never stalls.")
 app.add_typer(lab.app, name="lab")
+app.command()(match)
 
 
 @app.callback()

@@ -1,1 +1,5 @@
 """Content-based publish/subscribe that never stalls."""
+
+from gossamer.matching import Selector, SelectorError, attr
+
+__all__ = ["Selector", "SelectorError", "attr"]
