@@ -112,6 +112,7 @@ class Checker(Observer):
 
     def crashed(self, at_s: float, node: str) -> None:
         life = self.lives.pop(node)
+        self._offered = {key: offered for key, offered in self._offered.items() if key[0] != node}
         life.up = False
         self.ended.append(life)
 
@@ -126,7 +127,7 @@ class Checker(Observer):
     # Publishing -----------------------------------------------------------------------------------------------------
 
     def published(self, at_s: float, node: str, stream: StreamId, contents: tuple[Content, ...]) -> None:
-        offered = self._offered[node, stream] = []
+        offered = self._offered.setdefault((node, stream), [])
         for content in contents:
             serial = content.attributes[SERIAL]
             assert isinstance(serial, int)
@@ -135,8 +136,12 @@ class Checker(Observer):
             offered.append(published)
 
     def refused(self, at_s: float, node: str, refused: Refused) -> None:
-        for published in self._offered.pop((node, refused.stream), []):
-            del self.published_events[published.serial]
+        """The last `count` that were offered were not taken; what has an id was."""
+        offered = self._offered.get((node, refused.stream), [])
+        for published in offered[len(offered) - refused.count :]:
+            if published.id is None:
+                del self.published_events[published.serial]
+        del offered[len(offered) - refused.count :]
 
     # Delivery -------------------------------------------------------------------------------------------------------
 

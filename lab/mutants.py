@@ -120,7 +120,7 @@ def acknowledge_before_persisting(node: Node) -> None:
             super().store(packets, origin)
             for packet in packets:
                 self.log(packet.stream).committed.add(packet.first, packet.last)
-                self.log(packet.stream).advance(self._ctx.now)
+                self.log(packet.stream).advance(self._ctx.now, 0.0)
                 if origin is not None:
                     self._acknowledge(origin, (packet.stream,))
 
@@ -165,7 +165,7 @@ def close_holes_without_asking(node: Node) -> None:
         __slots__ = ()
 
         def _close(self, stream: Stream) -> None:
-            for other in self._membership.others:
+            for other in self._membership.active:
                 answered = self._answers[stream.id].setdefault(other, IntervalSet())
                 answered.add(0, max(0, stream.lastseen))
             super()._close(stream)
@@ -183,8 +183,8 @@ def reuse_sequence_numbers(node: Node) -> None:
         def open(self, stream: StreamId) -> None:
             super().open(stream)
             outgoing = self.streams.get(stream)
-            if outgoing is not None and outgoing.checkout is not None:
-                outgoing.checkout, outgoing.block_last = None, 10**6
+            if outgoing is not None and outgoing.numbers is not None:
+                outgoing.numbers.asks, outgoing.numbers.last = None, 10**6
 
     become(node.sender, Newborn)
 

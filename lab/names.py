@@ -54,7 +54,9 @@ def brief(message: Message) -> str:
             about = _packets(packets)
         case Gossip(lacks=spans) | Request(lacks=spans) | Recover(lacks=spans) | Seek(lacks=spans):
             about = _spans(spans)
-        case Echo(collected=spans) | Collected(spans=spans) | Lacking(spans=spans):
+        case Lacking(spans=spans, had=had):
+            about = [*_spans(spans), *(["had", *_spans(had)] if had else [])]
+        case Echo(collected=spans) | Collected(spans=spans):
             about = _spans(spans)
         case Gone(spans=spans, void=void):
             about = [*_spans(spans), "void" if void else "collected"]

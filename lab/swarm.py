@@ -16,7 +16,7 @@ from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, St
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
 from gossamer.lab.story import StoryTeller
-from gossamer.lab.topology import uniform
+from gossamer.lab.topology import Topology, star, transit_stub, uniform
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
 from gossamer.messages.ids import DEFAULT_GROUP, EventId, issued_by, named_stream
@@ -24,6 +24,8 @@ from gossamer.protocol.config import Config
 from gossamer.protocol.inputs import Close, Disconnect, Expel, Leave, Open, Reconnect
 from gossamer.protocol.node import Node
 
+PACKET_BYTES_MAX = 200
+"""The largest packet of the workload: a buffer may be over its limit by the one that filled it."""
 LIVENESS_ROUNDS = 400
 """After healing, everyone must have everything within so many gossip rounds."""
 
@@ -35,11 +37,13 @@ class Plan:
     seed: int
     brokers: int
     loggers: int
+    topology: str
     latency_ms: float
     duration_s: float
     streams: int
     publish_every_s: float
     named: bool
+    moves: bool
     wire: bool
     loss: float
     burst: float
@@ -52,6 +56,7 @@ class Plan:
     logger_crashes: int
     disconnects: int
     joins: int
+    late_logger: bool
     leaves: int
     never_return: int
     config: Config
@@ -113,18 +118,23 @@ def draw(seed: int) -> Plan:
         block_seqs=rng.choice((3, 50)),
         positions_rounds=rng.choice((1, 4)),
         sponsors=rng.randint(1, 3),
+        hold_bytes_max=rng.choice((500, 64 * 2**20)),
+        send_buffer_bytes_max=rng.choice((2_000, 64 * 2**20)),
     )
-    # Without loggers nothing outlives its holders, so at most f may crash; see Config.faults.
-    crashes = rng.choice((0, 0, 1, 2, 3)) if loggers else 0
+    crashes = rng.choice((0, 0, 1, 2, 3))
+    if not loggers:  # nothing outlives its holders: at most f may crash, ever
+        crashes = min(crashes, config.faults or 0)
     return Plan(
         seed=seed,
         brokers=brokers,
         loggers=loggers,
+        topology=rng.choices(("uniform", "star", "transit-stub"), (8, 2, 1))[0],
         latency_ms=rng.choice((0.5, 5.0, 40.0)),
         duration_s=rng.choice((2.0, 4.0, 8.0)),
         streams=rng.randint(1, 3),
         publish_every_s=rng.choice((0.02, 0.05, 0.2)),
         named=loggers > 0 and rng.random() < 0.4,
+        moves=rng.random() < 0.5,
         wire=rng.random() < 0.2,
         loss=maybe(0.7, 0.3),
         burst=maybe(0.2, 0.1),
@@ -137,6 +147,7 @@ def draw(seed: int) -> Plan:
         logger_crashes=rng.choice((0, 0, 1, 2)) if loggers else 0,
         disconnects=rng.choice((0, 0, 1)),
         joins=rng.choice((0, 0, 1, 2)),
+        late_logger=loggers > 0 and rng.random() < 0.15,
         leaves=rng.choice((0, 0, 0, 1)) if brokers > 2 else 0,
         never_return=rng.choice((0, 0, 1)) if crashes else 0,
         config=config,
@@ -162,7 +173,7 @@ class Run:
         self.rng = random.Random(xxh3_64_intdigest(f"workload/{plan.seed}".encode()))
         self.world = World(
             plan.seed,
-            topology=uniform(plan.latency_ms / 1000),
+            topology=_topology(plan),
             config=plan.config,
             node_factory=node_factory or CheckedNode,
             wire=plan.wire,
@@ -178,11 +189,13 @@ class Run:
         self._slot: dict[tuple[str, int], int] = {}
         self._opened: dict[tuple[str, int], None] = {}
         self._closed: dict[str, None] = {}
+        self._home: str | None = None
         self._gone: dict[str, None] = {}
 
     def execute(self) -> Outcome:
         try:
             self._execute()
+            self._check_bounds()
         except Violation as violation:
             return self._outcome(violation)
         except AssertionError as error:
@@ -218,6 +231,20 @@ class Run:
             node, stream = self._left_over() or ("", "")
             what = f"{node} still remembers {stream}, which is over, {limit_s:.0f} s after everyone had it"
             raise Violation("no trace", what, EventId(stream, 0))
+
+    def _check_bounds(self) -> None:
+        """Nothing grows without bound: what is kept for repair, held back for order, or waiting to be logged."""
+        for name, host in self.world.hosts.items():
+            node, config = host.node, self.plan.config
+            if isinstance(node, Node):
+                kept = {
+                    "gossip buffer": (node.buffer.bytes, config.gossip_buffer_bytes_max),
+                    "held back": (node.receiver.held_bytes, config.hold_bytes_max),
+                    "send buffer": (node.sender.bytes, config.send_buffer_bytes_max),
+                }
+                for what, (size, limit) in kept.items():
+                    if not 0 <= size <= limit + PACKET_BYTES_MAX:
+                        raise Violation("bounded buffers", f"{name} has {size} bytes in its {what}, over {limit}")
 
     def _left_over(self) -> tuple[str, str] | None:
         """A live member that keeps something of a stream that is over: closed, or its publisher dead or gone."""
@@ -264,7 +291,7 @@ class Run:
             name = rng.choice(self.brokers)
             at_s = start_s + rng.uniform(0, plan.duration_s)
             world.at(at_s, self._crash, name)
-            if number < plan.never_return:
+            if number < plan.never_return and plan.loggers:
                 self._gone[name] = None
             else:
                 world.at(at_s + rng.uniform(0.01, plan.duration_s), self._restart, name)
@@ -280,6 +307,8 @@ class Run:
             world.at(at_s + rng.uniform(0.1, plan.duration_s), self._tell, name, Reconnect())
         for number in range(plan.joins):
             self._draw_join(f"j{number}", start_s + rng.uniform(0, plan.duration_s))
+        if plan.late_logger:
+            world.at(start_s + rng.uniform(0, plan.duration_s), self._join, "Late", tuple(self.loggers), True)
         for name in rng.sample(self.brokers[1:], plan.leaves):
             world.at(start_s + rng.uniform(0, plan.duration_s), self._tell, name, Leave())
 
@@ -303,6 +332,10 @@ class Run:
                 self.world.at(at_s, self._publish, rng.choice(self.brokers), stream, rng.choice((1, 1, 1, 2, 5)))
 
     def _publish(self, node: str, number: int, count: int) -> None:
+        if number == self.plan.streams and self.plan.moves:  # it stays where it is until that node is down
+            if self._home is None or not self.world.is_up(self._home):
+                self._home = node
+            node = self._home
         if not self.world.is_up(node):
             return
         stream = self._stream(node, number)
@@ -317,7 +350,7 @@ class Run:
 
     def _stream(self, node: str, number: int) -> str:
         if number == self.plan.streams:
-            return named_stream(DEFAULT_GROUP, f"feed-{node}")
+            return named_stream(DEFAULT_GROUP, "feed" if self.plan.moves else f"feed-{node}")
         return stream_of(node, self.world.hosts[node].incarnation, 100 * self._slot.get((node, number), 0) + number)
 
     def _close(self, node: str, number: int) -> None:
@@ -340,8 +373,8 @@ class Run:
         if self.world.is_up(name):
             self.world.tell(name, given)
 
-    def _join(self, name: str, peers: tuple[str, ...]) -> None:
-        self.world.add(name, peers=peers)
+    def _join(self, name: str, peers: tuple[str, ...], logger: bool = False) -> None:
+        self.world.add(name, peers=peers, logger=logger)
 
     # Healing --------------------------------------------------------------------------------------------------------
 
@@ -357,6 +390,12 @@ class Run:
             self.checker.expelled[name] = None
             for logger in self.loggers:
                 self.world.tell(logger, Expel(name))
+
+
+def _topology(plan: Plan) -> Topology:
+    if plan.topology == "star":  # 10 Mb/s arms with short queues: bursts of repairs overflow them
+        return star(16, plan.latency_ms / 2000, bandwidth_bps=10e6, queue_packets_max=50)
+    return transit_stub(plan.seed) if plan.topology == "transit-stub" else uniform(plan.latency_ms / 1000)
 
 
 def run(seed: int, node_factory: NodeFactory | None = None, observers: tuple[Observer, ...] = ()) -> Outcome:

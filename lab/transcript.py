@@ -259,4 +259,4 @@ def _record(record: Record) -> str:
             return f"{record.node} as {record.status}"
         case Over(stream=stream):
             return f"{short(stream)} as over"
-    return f"{short(record.stream)}'s incarnation {record.incarnation} up to {record.last}"
+    return f"{short(record.stream)} to {record.holder} up to {record.last}"

@@ -48,11 +48,13 @@ class Span(_Part, frozen=True):
 
 
 class Position(_Part, frozen=True):
-    """Everything of `stream` up to and including `last`; `ended`: and I know that there will be no more."""
+    """Everything of `stream` up to and including `last`, from `start` on: before that I was not there. `ended`: and I
+    know that there will be no more."""
 
     stream: StreamId
     last: Last
     ended: bool = False
+    start: Seq = 0
 
 
 class Beat(_Part, frozen=True):
@@ -169,9 +171,10 @@ class Seek(_Message, frozen=True, tag=10):
 
 
 class Lacking(_Message, frozen=True, tag=11):
-    """The answer to `Seek` for what I have not."""
+    """The answer to `Seek` for what I cannot supply: I never had `spans`; `had` I have had, and collected."""
 
     spans: Spans
+    had: Spans = ()
 
 
 class GapNotice(_Message, frozen=True, tag=12):
@@ -235,7 +238,7 @@ class Join(_Message, frozen=True, tag=19):
 
 
 class Sponsor(_Message, frozen=True, tag=20):
-    """A full member (`full`) accepts your `Join` of that freshness at the time its vector of last seqs tells."""
+    """A full member accepts your `Join` of that freshness, at the time that its vector of last seqs tells."""
 
     freshness: Version
     members: Members
@@ -259,20 +262,23 @@ class Positions(_Message, frozen=True, tag=21):
 
 
 class Checkout(_Message, frozen=True, tag=22):
-    """A named publisher's incarnation reads (`last` -1) or writes the last seq it may use."""
+    """A named publisher asks for the numbers `first` to `last`, at an `epoch`; epoch 0 only asks what is promised."""
 
     stream: StreamId
-    incarnation: Version
+    epoch: Version
+    first: Last
     last: Last
 
 
 class CheckedOut(_Message, frozen=True, tag=23):
-    """A logger's durable answer to `Checkout`; `incarnation` is the highest it has promised."""
+    """A logger's answer to the `Checkout` of that epoch and last number; a grant is on its disk."""
 
     stream: StreamId
-    incarnation: Version
-    asked: Last
+    epoch: Version
     last: Last
+    granted: bool
+    promised_epoch: Version
+    promised_last: Last
 
 
 class WhoOwns(_Message, frozen=True, tag=24):

@@ -60,10 +60,11 @@ class Refused(Struct, frozen=True):
 
 
 class Promise(Struct, frozen=True):
-    """A logger's word to a named publisher: `incarnation` may use seqs up to `last`, no lower incarnation any."""
+    """A logger's word to a named publisher: the node that holds it may use seqs up to `last`, no lower epoch any."""
 
     stream: StreamId
-    incarnation: int
+    epoch: int
+    holder: NodeId
     last: int
 
 

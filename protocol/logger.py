@@ -26,6 +26,7 @@ from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Collect, Load, Persist, Promise, Record, Stored, Void
 from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.numbering import READ
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stability import Stability
 
@@ -33,10 +34,14 @@ _Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Call
 """Records under way to the disk, whom to acknowledge them to, and what else waits for them."""
 
 
+AGE_STEP = 1 / 256
+"""Ages are kept in steps of this share of `retain_s`: a day's log is some hundred steps, however many packets."""
+
+
 class Log:
     """What this logger has of one stream."""
 
-    __slots__ = ("collected", "committed", "gone", "logged_at", "prefix", "promise", "retired", "void")
+    __slots__ = ("collected", "committed", "gone", "group_at", "logged_at", "prefix", "promise", "retired", "void")
 
     def __init__(self, retired: bool = False) -> None:
         self.committed = IntervalSet()
@@ -51,12 +56,13 @@ class Log:
         """Up to here everything is committed, void, gone or collected: the position to acknowledge."""
         self.logged_at: deque[tuple[float, int]] = deque()
         """When the prefix reached where: the ages for retention."""
+        self.group_at = 0.0
         self.promise: Promise | None = None
         self.retired = retired
         """It is over, and everyone has it: the acknowledgements that said so are forgotten."""
 
-    def advance(self, now: float) -> bool:
-        """Move the prefix over what has been settled."""
+    def advance(self, now: float, group_s: float) -> bool:
+        """Move the prefix over what has been settled; ages are kept for groups of `group_s`, not for packets."""
         start = self.prefix
         moved = True
         while moved:
@@ -70,7 +76,11 @@ class Log:
                     self.prefix, moved = settled.run(at), True
                     break
         if self.prefix > start:
-            self.logged_at.append((now, self.prefix))
+            if self.logged_at and now - self.group_at < group_s:
+                self.logged_at[-1] = (now, self.prefix)  # as old as the youngest of its group
+            else:
+                self.group_at = now
+                self.logged_at.append((now, self.prefix))
         return self.prefix > start
 
 
@@ -120,17 +130,30 @@ class LoggerRole:
         log = self.logs.get(stream)
         return -1 if log is None else log.prefix
 
+    @property
+    def _group_s(self) -> float:
+        return self._ctx.config.retain_s * AGE_STEP
+
     def start(self) -> list[tuple[StreamId, int]]:
         """Take up what is on disk: returns each stream's position, and reads again what lies beyond a hole."""
         beyond: list[Span] = []
         for name, log in self.logs.items():
             log.retired = name in self._retired
-            log.advance(self._ctx.now)
+            log.advance(self._ctx.now, self._group_s)
             ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]
             _append(beyond, name, tuple(ranges))
         if beyond:
             self._load(self._ctx.node, beyond)
         return [(name, log.prefix) for name, log in self.logs.items()]
+
+    def on_disk(self, stream: StreamId) -> tuple[Range, ...]:
+        log = self.logs.get(stream)
+        return () if log is None else log.committed.ranges()
+
+    def collected(self, stream: StreamId, first: int, last: int) -> list[Range]:
+        """What of a span was collected, here or by all others."""
+        log = self.logs.get(stream)
+        return [] if log is None else _settled(log, first, last)
 
     # Storing --------------------------------------------------------------------------------------------------------
 
@@ -153,7 +176,7 @@ class LoggerRole:
 
     def flush(self) -> None:
         """One write for everything that one input brought."""
-        if self._unsaved:
+        if self._unsaved or self._waiting:
             self._token += 1
             records = tuple(self._unsaved)
             self._pending[self._token] = (records, self._origins, self._waiting)
@@ -172,7 +195,7 @@ class LoggerRole:
                 for first, last in record.span.ranges:
                     self.log(record.span.stream).void.add(first, last)
                 changed[record.span.stream] = None
-        moved = [name for name in changed if self.logs[name].advance(self._ctx.now)]
+        moved = [name for name in changed if self.logs[name].advance(self._ctx.now, self._group_s)]
         for origin, streams in origins.items():
             self._acknowledge(origin, streams)
         for then in waiting:
@@ -183,7 +206,7 @@ class LoggerRole:
         """Every other logger has collected these: they are not ours to keep any more."""
         log = self.log(stream)
         log.gone.add(first, last)
-        return log.advance(self._ctx.now)
+        return log.advance(self._ctx.now, self._group_s)
 
     # Answering ------------------------------------------------------------------------------------------------------
 
@@ -256,14 +279,22 @@ class LoggerRole:
     # Named publishers -----------------------------------------------------------------------------------------------
 
     def on_checkout(self, sender: NodeId, message: Checkout) -> None:
-        """Promise a block of numbers, durably, to the highest incarnation that asks."""
+        """Promise a block of numbers, durably: to a higher epoch than any before, or the holder's next, and never one
+        that reaches back."""
         log = self.log(message.stream)
-        promise = log.promise
-        if promise is None or message.incarnation >= promise.incarnation:
-            last = max(message.last, -1 if promise is None else promise.last)
-            promise = log.promise = Promise(message.stream, message.incarnation, last)
-        answer = CheckedOut(message.stream, promise.incarnation, message.last, promise.last)
-        self.save(promise, lambda: self._ctx.send(sender, answer))
+        promise = log.promise or Promise(message.stream, READ, "", -1)
+        asked = Promise(message.stream, message.epoch, sender, message.last)
+        ours = message.epoch > promise.epoch or (message.epoch, sender) == (promise.epoch, promise.holder)
+        granted = message.epoch != READ and (
+            asked == promise or (ours and promise.last < message.first <= message.last)
+        )
+        if granted:
+            promise = log.promise = asked
+        answer = CheckedOut(message.stream, message.epoch, message.last, granted, promise.epoch, promise.last)
+        if granted:
+            self.save(promise, lambda: self._ctx.send(sender, answer))
+        else:
+            self._ctx.send(sender, answer)
 
     # Collecting -----------------------------------------------------------------------------------------------------
 

@@ -51,8 +51,8 @@ class Membership:
     """The table of members, and this node's own way in and out."""
 
     __slots__ = (
-        "_begin", "_ctx", "_on_record", "_peers", "_resume", "_retired", "_sponsored_round", "_sponsors", "_t_join",
-        "_vector", "_views", "introduced", "own", "status", "table",
+        "_begin", "_ctx", "_founded", "_on_record", "_peers", "_resume", "_retired", "_sponsored_round", "_sponsors",
+        "_t_join", "_vector", "_views", "introduced", "own", "status", "table",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +75,9 @@ class Membership:
         self.table: SignedTable[NodeId, Member] = SignedTable(str.encode, lambda _, member: _digest(member))
         self.status: Status = "outside"
         self.introduced = not self._peers
-        """Somebody has answered us: until then even a full member keeps calling its peers."""
+        """A peer has answered us: until then even a full member keeps calling its peers."""
+        self._founded = self.introduced
+        """There is nobody to be introduced to, or we were here before."""
         self.own = Member(ctx.node, "member", ctx.incarnation, ctx.logger)
         self._sponsors: dict[NodeId, None] = {}
         self._sponsored_round = 0
@@ -90,6 +92,7 @@ class Membership:
         sponsored."""
         listed = False
         for member in known:
+            self._founded = True
             if member.node != self._ctx.node:
                 self.merge(member)
             else:
@@ -167,6 +170,8 @@ class Membership:
         """Take note of a transition; True if the sender may be told so (only full members sponsor)."""
         if message.member.node != sender or self.status != "member":
             return False
+        if not self.introduced and not self._founded and not message.member.logger:
+            return False  # a new logger that has found nobody yet: it would found a second mesh
         self.merge(message.member)
         known = self.table.get(sender)
         if known != message.member and known is not None:
@@ -191,7 +196,8 @@ class Membership:
             self._t_join[position.stream] = max(position.last, self._t_join.get(position.stream, -1))
         if not message.members:
             return
-        self.introduced = True
+        if sender in self._peers or self.status == "joining":
+            self.introduced = True
         if self.status == "joining":
             self.merge(self.own)
         for member in message.members:

@@ -104,7 +104,7 @@ class Node:
         self._round_at = NEVER
         self._interval_s = config.round_interval_s
         self._agreed = False
-        self._leave_wanted = False
+        self._departure: Callable[[], None] | None = None
 
         self.stability = Stability()
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record)
@@ -118,7 +118,7 @@ class Node:
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
-        self.seeker = Seeker(ctx, self.membership, self._on_void)
+        self.seeker = Seeker(ctx, self.membership, self._on_agreed)
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
             LoggerRole(ctx, self.buffer, self.stability, self.receiver.retired, self._acknowledge, stored)
@@ -248,13 +248,15 @@ class Node:
             self._accept(packet, from_logger=True)
 
     def _on_leave(self, _: inputs.Leave) -> None:
-        self._leave_wanted = True
-        self._leave_when_done()
+        self._departure = self.membership.leave
+        self._depart_when_done()
 
     def _on_disconnect(self, _: inputs.Disconnect) -> None:
-        self.membership.disconnect()
+        self._departure = self.membership.disconnect
+        self._depart_when_done()
 
     def _on_reconnect(self, _: inputs.Reconnect) -> None:
+        self._departure = None
         self.membership.reconnect()
         self._hurry()
         self.sender.hurry()
@@ -270,7 +272,7 @@ class Node:
         ctx.round += 1
         membership.call()
         if membership.status != "joining":
-            self._leave_when_done()
+            self._depart_when_done()
             target = self.selection.choose(membership.active)
             lacks = self.repair.on_round(target)
             if target is not None:
@@ -436,9 +438,9 @@ class Node:
             return
         self.repair.on_logger_answer()
         for span in message.spans:
-            stream = self.receiver.learn(span.stream, span.ranges[-1][1]) if span.ranges else None
-            if stream is None or stream.gaps is None:
+            if not span.ranges or not self._learn(span.stream, span.ranges[-1][1]):
                 continue
+            stream = self.receiver.streams[span.stream]
             for first, last in span.ranges:
                 if message.void:
                     self._void(stream, first, last)
@@ -481,46 +483,65 @@ class Node:
         if not by_logger and self.membership.has_loggers:
             return
         lacking: list[Span] = []
+        had: list[Span] = []
         packets: list[Packet] = []
         for span in message.lacks:
-            if not span.ranges:
+            if not span.ranges or not self._learn(span.stream, span.ranges[-1][1]):
+                had.append(span)  # retired: everyone had it
                 continue
-            stream = self.receiver.learn(span.stream, span.ranges[-1][1])
-            absent = IntervalSet()
-            for first, last in span.ranges:
-                found = self.answers.find(span.stream, first, last)
-                packets += found
-                for part in IntervalSet((packet.first, packet.last) for packet in found).gaps(first, last):
-                    absent.add(*part)
+            stream = self.receiver.streams[span.stream]
+            found = [packet for part in span.ranges for packet in self.answers.find(span.stream, *part)]
+            packets += found
+            absent = IntervalSet(span.ranges)
+            for packet in found:
+                absent.remove(packet.first, packet.last)
             if self.logger is not None:
                 self.logger.on_recover(sender, (Span(span.stream, absent.ranges()),))
-                for part in self.logger.log(span.stream).committed.ranges():
+                for part in self.logger.on_disk(span.stream):
                     absent.remove(*part)
+            gone = IntervalSet(part for each in absent.ranges() for part in self._had(stream, *each))
+            for part in gone.ranges():
+                absent.remove(*part)
+            if gone:
+                had.append(Span(span.stream, gone.ranges()[:RANGES_MAX]))
             if absent:
                 lacking.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
-                if stream is not None and by_logger:
-                    for part in absent.ranges():
-                        self.repair.seal(stream, *part)
+            for part in absent.ranges() if by_logger else ():
+                self.repair.seal(stream, *part)
         if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
             self._ctx.send(sender, Repair(chosen))
-        if lacking:
-            self._ctx.send(sender, Lacking(tuple(lacking)))
+        if lacking or had:
+            self._ctx.send(sender, Lacking(tuple(lacking), tuple(had)))
+
+    def _had(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
+        """What of a span existed and is at hand no more: delivered here, or collected by this logger."""
+        parts = stream.had(first, last)
+        return parts if self.logger is None else parts + self.logger.collected(stream.id, first, last)
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
-        self.seeker.on_lacking(sender, message.spans)
+        self.seeker.on_lacking(sender, message)
 
     def on_gap_notice(self, _: NodeId, message: GapNotice) -> None:
         """A named publisher has come back without its tail: what nobody has will be closed by the loggers."""
+        self.sender.on_taken_over(message.stream)
         self._learn(message.stream, message.last)
 
-    def _on_late(self, stream: Stream) -> None:
+    def _on_late(self, stream: Stream) -> bool:
         """Missing for long: a logger asks everyone; without loggers, everyone for itself."""
-        if self.logger is not None or not self.membership.has_loggers:
+        seeks = self.logger is not None or not self.membership.has_loggers
+        if seeks:
             self.seeker.start(stream)
+        return seeks
 
-    def _on_void(self, stream: Stream, first: int, last: int) -> None:
+    def _on_agreed(self, stream: Stream, first: int, last: int, existed: bool) -> None:
+        """Everyone has said that it cannot supply this; `existed`: somebody had it once."""
         if self.logger is None:
             self._excuse(stream, first, last, "lost")
+            return
+        if existed:
+            self._excuse(stream, first, last, "collected")
+            if self.logger.give_up(stream.id, first, last):
+                self.exchange.touch(stream.id)
             return
         self._excuse(stream, first, last, "void")
         span = Span(stream.id, ((first, last),))
@@ -573,8 +594,10 @@ class Node:
 
     def _on_ended(self, name: StreamId) -> None:
         self.exchange.touch(name)
+        self.sender.on_lost(name)  # our own end is announced after we have let go of it
 
     def _on_retired(self, name: StreamId) -> None:
+        self.sender.on_lost(name)
         self.exchange.forget_stream(name)
         self.orphans.forget(name)
         self.stability.retire(name)
@@ -625,7 +648,7 @@ class Node:
             self._resuming[sender] = None
         if self.membership.on_join(sender, message):
             if self.logger is not None:
-                self.logger.save(message.member, lambda: self.membership.sponsor(sender, message))
+                self.logger.when_saved(lambda: self.membership.sponsor(sender, message))
             else:
                 self.membership.sponsor(sender, message)
         self._resuming.pop(sender, None)
@@ -641,6 +664,8 @@ class Node:
             return
         self._agreed = False
         self._heard[node] = self._ctx.now
+        if self.logger is not None:
+            self.logger.save(member)  # it must be waited for in our next life as well
         if known is None or member.freshness > known.freshness:
             self.exchange.forget_node(node)
             self.selection.forget(node)
@@ -657,6 +682,7 @@ class Node:
             self.stability.wait_for(node)
             if member.logger:
                 self.sender.hurry()
+        self._announce(self.sender.on_members_changed())
 
     def _vector(self, node: NodeId | None) -> tuple[tuple[Position, ...], tuple[Retired, ...]]:
         retired = self.receiver.retired.told()
@@ -670,18 +696,18 @@ class Node:
         for name in self.receiver.streams:
             self.exchange.touch(name)
 
-    def _leave_when_done(self) -> None:
+    def _depart_when_done(self) -> None:
         """What only we may have stays with us until it is logged (without loggers: until everyone has it)."""
-        if not self._leave_wanted or self.membership.status != "member":
+        if self._departure is None or self.membership.status != "member":
             return
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
-        for name in list(self.sender.streams):
-            if issued_by(name) is not None:
+        if self._departure == self.membership.leave:
+            for name in [name for name in self.sender.streams if issued_by(name) is not None]:
                 self._announce(self.sender.close(name))
         if not self.buffer.holds(self._kept_by_nobody_else):
-            self._leave_wanted = False
-            self.membership.leave()
+            self._departure()
+            self._departure = None
 
     # Positions ------------------------------------------------------------------------------------------------------
 
@@ -693,7 +719,9 @@ class Node:
         return -1 if stream is None else stream.next - 1
 
     def _position_of(self, name: StreamId) -> Position:
-        return Position(name, self.position(name), name in self.heartbeats.ended)
+        stream = self.receiver.streams.get(name)
+        start = 0 if stream is None or self.logger is not None else stream.start
+        return Position(name, self.position(name), name in self.heartbeats.ended, start)
 
     def on_positions(self, sender: NodeId, message: Positions) -> None:
         """Somebody's acknowledgements: proof that events exist, and that they need not be kept for it."""

@@ -44,8 +44,10 @@ class PositionExchange:
         self._confirmed.pop(node, None)
 
     def forget_all(self) -> None:
-        """We start anew, and everyone forgets what we told."""
+        """We start anew, and everyone forgets what we told: tell all of it, in versions above all that were told, so
+        that a late confirmation confirms nothing."""
         self._confirmed.clear()
+        self._dirty = dict.fromkeys(self._changes) | self._dirty
 
     def untold(self, nodes: tuple[NodeId, ...]) -> list[NodeId]:
         """Those of them that have not confirmed everything."""

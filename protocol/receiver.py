@@ -22,13 +22,13 @@ OnOpened = Callable[[Stream], None]
 class Receiver:
     """All streams that this node receives."""
 
-    __slots__ = ("_ctx", "_held_bytes", "_on_gap", "_on_opened", "retired", "streams")
+    __slots__ = ("_ctx", "held_bytes", "_on_gap", "_on_opened", "retired", "streams")
 
     def __init__(self, ctx: Context, on_gap: OnGap, on_opened: OnOpened = lambda _: None) -> None:
         self._ctx = ctx
         self._on_gap = on_gap
         self._on_opened = on_opened
-        self._held_bytes = 0
+        self.held_bytes = 0
         self.streams: dict[StreamId, Stream] = {}
         self.retired = RetiredStreams()
 
@@ -98,7 +98,7 @@ class Receiver:
         return True
 
     def _accept_out_of_order(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
-        if packet.first > stream.next and self._held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max:
+        if packet.first > stream.next and self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max:
             self.learn(stream.id, packet.last)  # no room to hold it back: it is repaired when its turn comes
             return ()
         parts = stream.lacks(max(packet.first, stream.start), packet.last)
@@ -118,7 +118,7 @@ class Receiver:
             else:
                 stream.gaps.resolve(first, last)
                 stream.gaps.hold(Held(first, last, piece))
-                self._held_bytes += len(piece.blob)
+                self.held_bytes += len(piece.blob)
         if stream.gaps is not None:
             self._release(stream)
         return tuple(fresh)
@@ -140,7 +140,7 @@ class Receiver:
             done += 1
             stream.next = last + 1
             if isinstance(what, Packet):
-                self._held_bytes -= len(what.blob)
+                self.held_bytes -= len(what.blob)
                 self._ctx.effects.append(Deliver(what))
             else:
                 self._ctx.effects.append(Skip(stream.id, first, last, what))

@@ -44,10 +44,10 @@ class Repair:
         membership: Membership,
         selection: Selection,
         wanted: Wanted | None,
-        on_late: Callable[[Stream], None],
+        on_late: Callable[[Stream], bool],
     ) -> None:
         """`wanted` is the application's word on whether a gap is worth requesting (rpbcast §2.2); `on_late` hears of
-        a stream that lacks something for `seek_after_rounds`."""
+        a stream that lacks something for `seek_after_rounds`, and says whether it does something about it."""
         self._ctx = ctx
         self._membership = membership
         self._selection = selection
@@ -230,10 +230,12 @@ class Repair:
             elif stream.gaps is not None:
                 for part in stream.gaps.gmissing.overlap(first, last):
                     self._age(stream, *part)
+        late: list[tuple[int, Stream, int, int]] = []
         while self._late and self._late[0][0] <= self._ctx.round:
             _, stream, first, last = self._late.popleft()
-            if stream.gaps is not None and stream.gaps.lacks(first, last):
-                self._on_late(stream)
+            if stream.gaps is not None and stream.gaps.lacks(first, last) and not self._on_late(stream):
+                late.append((self._ctx.round + self._ctx.config.seek_after_rounds, stream, first, last))
+        self._late.extend(late)
 
     def _to_logger_phase(self, stream: Stream, first: int, last: int) -> list[Range]:
         gaps = stream.gaps

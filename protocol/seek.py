@@ -6,16 +6,18 @@ takes it from a logger only; so when all have answered, nobody can come to deliv
 declares it void, for good and for all.
 
 A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. Members that do
-not answer (crashed, cut off, disconnected) hold a hole open until they return or are expelled. Of several loggers the
-leader asks, and the others take it from the leader: two that ask each other would both wait for the other for ever.
+not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are not asked, since
+nobody disconnects with what only it may have. What somebody *had* and nobody has any more is told as collected, not as
+void. Of several loggers the leader asks, and the others take it from the leader: two that ask each other would wait
+for one another for ever.
 
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from gossamer.messages.ids import NodeId, StreamId
-from gossamer.messages.wire import RANGES_MAX, Seek, Span
+from gossamer.messages.wire import RANGES_MAX, Lacking, Seek, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.membership import Membership
@@ -28,12 +30,16 @@ NOTHING = IntervalSet()
 class Seeker:
     """The holes that this node is asking everyone about."""
 
-    __slots__ = ("_answers", "_ctx", "_holes", "_membership", "_on_void")
+    __slots__ = ("_answers", "_ctx", "_had", "_holes", "_membership", "_on_agreed")
 
-    def __init__(self, ctx: Context, membership: Membership, on_void: Callable[[Stream, int, int], None]) -> None:
+    def __init__(
+        self, ctx: Context, membership: Membership, on_agreed: Callable[[Stream, int, int, bool], None]
+    ) -> None:
+        """`on_agreed` hears of what nobody can supply, and whether anybody ever had it."""
         self._ctx = ctx
         self._membership = membership
-        self._on_void = on_void
+        self._on_agreed = on_agreed
+        self._had: dict[StreamId, IntervalSet] = {}
         self._holes: dict[StreamId, Stream] = {}
         self._answers: dict[StreamId, dict[NodeId, IntervalSet]] = {}
 
@@ -54,8 +60,13 @@ class Seeker:
             self._holes[stream.id] = stream
             self._answers[stream.id] = {}
 
-    def on_lacking(self, sender: NodeId, spans: Iterable[Span]) -> None:
-        for span in spans:
+    def on_lacking(self, sender: NodeId, message: Lacking) -> None:
+        for span in message.had:
+            if span.stream in self._holes:
+                had = self._had.setdefault(span.stream, IntervalSet())
+                for first, last in span.ranges:
+                    had.add(first, last)
+        for span in (*message.spans, *message.had):
             answers = self._answers.get(span.stream)
             if answers is not None and self._is_ours:
                 lacking = answers.setdefault(sender, IntervalSet())
@@ -67,6 +78,7 @@ class Seeker:
         if not self._is_ours:
             self._holes = {name: stream for name, stream in self._holes.items() if _lacks(stream)}
             self._answers = {name: {} for name in self._holes}
+            self._had = {}
             return
         for stream in list(self._holes.values()):
             self._close(stream)
@@ -92,15 +104,20 @@ class Seeker:
     def _close(self, stream: Stream) -> None:
         """Give up what everyone lacks; stop when nothing is left to seek."""
         agreed = IntervalSet(_lacks(stream))
-        for node in self._membership.others:
+        for node in self._membership.active:
             answered = self._answers[stream.id].get(node, NOTHING)
             for part in agreed.ranges():
                 for unanswered in answered.gaps(*part):
                     agreed.remove(*unanswered)
+        had = self._had.get(stream.id, NOTHING)
         for part in agreed.ranges():
-            self._on_void(stream, *part)
+            for existed in had.overlap(*part):
+                self._on_agreed(stream, *existed, True)
+            for never in had.gaps(*part):
+                self._on_agreed(stream, *never, False)
         if not _lacks(stream):
             del self._holes[stream.id], self._answers[stream.id]
+            self._had.pop(stream.id, None)
 
 
 def _lacks(stream: Stream) -> list[tuple[int, int]]:

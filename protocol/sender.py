@@ -3,11 +3,7 @@
 An event is forgotten only when it is on `loggers_min` loggers' disks (in a mesh without loggers: held by f + 1
 members), whatever acknowledgement its publisher asked for: freed earlier, a crash would leave a hole that nobody can
 fill. What is not acknowledged in time goes to the loggers again.
-
-A named publisher's stream spans its restarts. Its numbers are checked out in blocks from a majority of the loggers, in
-two steps: read the highest block ever promised, then write a higher one. Two majorities meet in a logger, and a logger
-that has promised to an incarnation refuses all lower ones, so no two incarnations ever use one number. What the last
-incarnation had not logged is lost with it: a gap notice says so.
+Named publishers get their numbers in blocks: protocol/numbering.py.
 """
 
 import heapq
@@ -18,54 +14,46 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import EVENTS_MAX, Packet, pack
-from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position
+from gossamer.messages.wire import Beat, CheckedOut, Data, GapNotice, Position
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Acked, Refused
 from gossamer.protocol.membership import Membership
+from gossamer.protocol.numbering import Numbering
 from gossamer.protocol.retired import RetiredStreams
 
 BACKOFF_MAX = 16
+NEVER = float("inf")
 
 
 class Outgoing:
     """One stream that is published here."""
 
     __slots__ = (
-        "acked", "acks", "armed", "began", "backoff", "block_last", "checkout", "closed", "idle", "last_sent_at",
-        "next", "queued", "stream", "unlogged",
+        "acked", "acks", "backoff", "began", "closed", "due", "idle", "last_sent_at", "next", "numbers", "queued",
+        "stream", "tried_at", "unlogged",
     )  # fmt: skip
 
-    def __init__(self, stream: StreamId, block_last: int | None) -> None:
+    def __init__(self, stream: StreamId, numbers: Numbering | None = None) -> None:
         self.stream = stream
+        self.numbers = numbers
+        """Of a named publisher; an anonymous stream's are used up with its incarnation."""
         self.next = 0
         self.unlogged: deque[Packet] = deque()
         """The thesis's `sendbuf`."""
         self.acks: dict[NodeId, int] = {}
         self.began: dict[NodeId, int] = {}
-        """Where we were when a member came: it need not have what is before, though its position is beyond it."""
+        """Where a member began: it has not got what is before, though its position is beyond it."""
         self.acked = -1
         self.last_sent_at = 0.0
+        self.tried_at = 0.0
+        """When the oldest that is not logged was last sent, or the last progress was made."""
         self.backoff = 1
-        self.armed = False
+        self.due = NEVER
         self.idle = True
         """Announced as idle, or nothing sent yet."""
         self.closed = False
-        self.block_last = block_last
-        """The last number that may be used; None for an anonymous stream, which is used up with its incarnation."""
         self.queued: list[Content] = []
-        """Waits for a block of numbers."""
-        self.checkout: _CheckingOut | None = None
-
-
-class _CheckingOut:
-    """A checkout under way: reading until `last` is set, then writing it."""
-
-    __slots__ = ("answers", "highest", "last")
-
-    def __init__(self, last: int | None = None) -> None:
-        self.answers: dict[NodeId, None] = {}
-        self.highest = -1
-        self.last = last
+        """Waits for numbers."""
 
 
 class Sender:
@@ -87,8 +75,8 @@ class Sender:
     def open(self, stream: StreamId) -> None:
         """A named publisher: no number may be used before a block of them is checked out."""
         if stream not in self.streams:
-            outgoing = self.streams[stream] = Outgoing(stream, block_last=-1)
-            outgoing.checkout = _CheckingOut()
+            outgoing = Outgoing(stream, Numbering(stream, self._ctx.config.block_seqs))
+            self.streams[stream] = outgoing
             self._check_out(outgoing)
             self._arm(outgoing, self._ctx.config.resend_s)
 
@@ -102,7 +90,7 @@ class Sender:
             if issued_by(stream) is None:  # its numbers may be another incarnation's
                 self._ctx.emit(Refused(stream, len(contents), "the publisher is not open"))
                 return []
-            outgoing = self.streams[stream] = Outgoing(stream, block_last=None)
+            outgoing = self.streams[stream] = Outgoing(stream)
         waiting = len(outgoing.queued) >= self._ctx.config.block_seqs
         if waiting or self.bytes >= self._ctx.config.send_buffer_bytes_max:
             self._ctx.emit(Refused(stream, len(contents), "the send buffer is full"))
@@ -122,14 +110,16 @@ class Sender:
         packets = []
         while outgoing.queued:
             room = EVENTS_MAX
-            if outgoing.block_last is not None:
-                room = min(room, outgoing.block_last - outgoing.next + 1)
+            if outgoing.numbers is not None:
+                room = min(room, outgoing.numbers.last - outgoing.next + 1)
             if room <= 0:
                 break
             packet = self._pack(outgoing, min(room, len(outgoing.queued)))
             if packet is None:
                 continue
             outgoing.next = packet.last + 1
+            if not outgoing.unlogged:
+                outgoing.tried_at = self._ctx.now
             outgoing.unlogged.append(packet)
             self.bytes += len(packet.blob)
             packets.append(packet)
@@ -138,13 +128,11 @@ class Sender:
             outgoing.backoff = 1
             outgoing.last_sent_at = self._ctx.now
             self._arm(outgoing, min(config.resend_s, config.idle_after_s))
-        if (
-            outgoing.block_last is not None
-            and outgoing.checkout is None
-            and outgoing.block_last - outgoing.next < config.block_seqs // 2
-        ):
-            outgoing.checkout = _CheckingOut(outgoing.block_last + config.block_seqs)
+        numbers = outgoing.numbers
+        if numbers is not None and numbers.asks is None and numbers.last - outgoing.next < config.block_seqs // 2:
+            numbers.extend()
             self._check_out(outgoing)
+            self._arm(outgoing, config.resend_s)
         return packets
 
     def _pack(self, outgoing: Outgoing, count: int) -> Packet | None:
@@ -171,6 +159,7 @@ class Sender:
             outgoing = self.streams.get(position.stream)
             if outgoing is not None and position.last > outgoing.acks.get(sender, -1):
                 outgoing.acks[sender] = position.last
+                outgoing.began[sender] = position.start
                 self._free(outgoing)
                 ended += self._ended(outgoing)
         return ended
@@ -178,8 +167,30 @@ class Sender:
     def on_new_life(self, node: NodeId) -> None:
         """A member came, or came back without its memory."""
         for outgoing in self.streams.values():
-            outgoing.began[node] = outgoing.next
             outgoing.acks.pop(node, None)
+
+    def on_members_changed(self) -> tuple[Beat, ...]:
+        """Fewer may be enough now: f, or the loggers, have changed."""
+        ended: tuple[Beat, ...] = ()
+        for outgoing in list(self.streams.values()):
+            self._free(outgoing)
+            ended += self._ended(outgoing)
+        return ended
+
+    def on_taken_over(self, stream: StreamId) -> None:
+        """Our named publisher has come up elsewhere, and what we have not logged is taken for lost there."""
+        self._let_go(stream, "superseded: published from elsewhere")
+
+    def on_lost(self, stream: StreamId) -> None:
+        """The others took us for dead and have closed our stream: its publisher has to know, and to begin another."""
+        self._let_go(stream, "the stream was closed, because this node was taken for dead")
+
+    def _let_go(self, stream: StreamId, reason: str) -> None:
+        outgoing = self.streams.pop(stream, None)
+        if outgoing is not None:
+            self.bytes -= sum(len(packet.blob) for packet in outgoing.unlogged)
+            self._over.add(stream)
+            self._ctx.emit(Refused(stream, len(outgoing.queued), reason))
 
     def _free(self, outgoing: Outgoing) -> None:
         """Forget what enough others keep."""
@@ -191,6 +202,7 @@ class Sender:
         if last > outgoing.acked:
             outgoing.acked = last
             outgoing.backoff = 1
+            outgoing.tried_at = self._ctx.now
             self._ctx.emit(Acked(outgoing.stream, last, "logged" if self._membership.has_loggers else "safe"))
 
     def _is_kept(self, outgoing: Outgoing, packet: Packet) -> bool:
@@ -198,7 +210,7 @@ class Sender:
         if self._membership.has_loggers:
             return sum(self._may_log(node) for node in having) >= self._ctx.config.loggers_min
         # This node is the first of the f + 1.
-        return sum(outgoing.began.get(node, 0) <= packet.first for node in having) >= self.faults
+        return sum(outgoing.began[node] <= packet.first for node in having) >= self.faults
 
     def _may_log(self, node: NodeId) -> bool:
         return node == self._ctx.node or self._membership.is_logger(node)
@@ -226,24 +238,26 @@ class Sender:
     def on_due(self) -> tuple[Beat, ...]:
         """Send again what is not acknowledged, and find out which streams have gone idle."""
         beats = []
-        config = self._ctx.config
-        while self._due and self._due[0][0] <= self._ctx.now:
-            _, name = heapq.heappop(self._due)
+        config, now = self._ctx.config, self._ctx.now
+        while self._due and self._due[0][0] <= now:
+            due, name = heapq.heappop(self._due)
             outgoing = self.streams.get(name)
-            if outgoing is None:
-                continue
-            outgoing.armed = False
-            if outgoing.checkout is not None:
+            if outgoing is None or outgoing.due != due:
+                continue  # it was armed anew meanwhile
+            outgoing.due = NEVER
+            asking = outgoing.numbers is not None and outgoing.numbers.asks is not None
+            if asking:
                 self._check_out(outgoing)
-            if not outgoing.idle and self._ctx.now >= outgoing.last_sent_at + config.idle_after_s:
+            if not outgoing.idle and now >= outgoing.last_sent_at + config.idle_after_s:
                 outgoing.idle = True
                 beats.append(Beat(name, outgoing.next - 1))
-            if outgoing.unlogged and self._ctx.now >= outgoing.last_sent_at + config.resend_s:
+            if outgoing.unlogged and now >= outgoing.tried_at + config.resend_s * outgoing.backoff:
                 self._resend(outgoing)
+                outgoing.tried_at = now
                 outgoing.backoff = min(2 * outgoing.backoff, BACKOFF_MAX)
             if not outgoing.idle:
                 self._arm(outgoing, min(config.resend_s, config.idle_after_s))
-            elif outgoing.unlogged or outgoing.checkout is not None:
+            elif outgoing.unlogged or asking:
                 self._arm(outgoing, config.resend_s * outgoing.backoff)
         return tuple(beats)
 
@@ -251,14 +265,14 @@ class Sender:
         """Somebody came (back) who may log: do not wait out the back-off."""
         for outgoing in self.streams.values():
             outgoing.backoff = 1
-            if outgoing.unlogged or outgoing.checkout is not None:
-                outgoing.armed = False
+            if outgoing.unlogged or (outgoing.numbers is not None and outgoing.numbers.asks is not None):
                 self._arm(outgoing, self._ctx.config.resend_s)
 
     def _arm(self, outgoing: Outgoing, after_s: float) -> None:
-        if not outgoing.armed:
-            outgoing.armed = True
-            heapq.heappush(self._due, (self._ctx.now + after_s, outgoing.stream))
+        due = self._ctx.now + after_s
+        if due < outgoing.due:
+            outgoing.due = due
+            heapq.heappush(self._due, (due, outgoing.stream))
 
     def _resend(self, outgoing: Outgoing) -> None:
         """Oldest first, to those whose acknowledgement is wanted and missing."""
@@ -288,41 +302,24 @@ class Sender:
     # Named publishers -----------------------------------------------------------------------------------------------
 
     def on_checked_out(self, sender: NodeId, message: CheckedOut) -> list[Packet]:
-        """Count a logger's answer; with a majority, go on. Returns what may be disseminated at last."""
+        """A logger's answer about numbers. Returns what may be disseminated at last."""
         outgoing = self.streams.get(message.stream)
-        if outgoing is None or outgoing.checkout is None or not self._may_log(sender):
+        if outgoing is None or outgoing.numbers is None or not self._membership.is_logger(sender):
             return []
-        if message.incarnation > self._ctx.incarnation:
-            del self.streams[message.stream]
-            self._ctx.emit(Refused(message.stream, len(outgoing.queued), "superseded by a later incarnation"))
+        numbers, asked, before = outgoing.numbers, outgoing.numbers.asks, outgoing.numbers.last
+        first = numbers.on_checked_out(sender, message, len(self._membership.loggers) // 2 + 1)
+        if numbers.superseded:
+            self.on_taken_over(message.stream)
             return []
-        checkout = outgoing.checkout
-        if message.incarnation < self._ctx.incarnation or message.asked != (
-            -1 if checkout.last is None else checkout.last
-        ):
-            return []
-        checkout.answers[sender] = None
-        checkout.highest = max(checkout.highest, message.last)
-        if len(checkout.answers) < self._majority():
-            return []
-        if checkout.last is None:
-            outgoing.checkout = _CheckingOut(checkout.highest + self._ctx.config.block_seqs)
-            outgoing.checkout.highest = checkout.highest
+        if numbers.asks is not None and numbers.asks != asked:
             self._check_out(outgoing)
+        if first is None:
             return []
-        outgoing.checkout = None
-        if outgoing.block_last == -1:
-            outgoing.next = checkout.last - self._ctx.config.block_seqs + 1
-            if outgoing.next > 0:
-                self._ctx.multicast(self._membership.others, GapNotice(outgoing.stream, outgoing.next - 1))
-        outgoing.block_last = checkout.last
+        if first > before + 1:  # a new life, or others had numbers in between: what is before is not ours to send
+            outgoing.next = first
+            self._ctx.multicast(self._membership.others, GapNotice(outgoing.stream, first - 1))
         return self._flush(outgoing)
 
     def _check_out(self, outgoing: Outgoing) -> None:
-        assert outgoing.checkout is not None
-        asked = -1 if outgoing.checkout.last is None else outgoing.checkout.last
-        self._ctx.multicast(self._membership.loggers, Checkout(outgoing.stream, self._ctx.incarnation, asked))
-
-    def _majority(self) -> int:
-        loggers = len(self._membership.loggers) + self._ctx.logger
-        return max(1, loggers // 2 + 1)
+        if outgoing.numbers is not None and outgoing.numbers.asks is not None:
+            self._ctx.multicast(self._membership.loggers, outgoing.numbers.asks)

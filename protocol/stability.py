@@ -33,7 +33,9 @@ class Stability:
     def release(self, node: NodeId, known: dict[StreamId, int]) -> None:
         """`remove_member`: it is waited for only up to what is `known` to exist now."""
         if node in self._until:
-            self._until[node] = known
+            acks = self._acks[node]
+            self._until[node] = {stream: last for stream, last in known.items() if acks.get(stream, -1) < last}
+            self._acks[node] = {stream: acks[stream] for stream in self._until[node] or () if stream in acks}
 
     def forget(self, node: NodeId) -> None:
         """A new life of a member begins at its own t_join: what it acknowledged before does not count."""

@@ -20,7 +20,7 @@ def seqs(packets):
 
 def test_records_of_all_kinds_are_found_again():
     storage = Storage()
-    promise, member = Promise(STREAM, 2, 99), Member("b", "member", 1)
+    promise, member = Promise(STREAM, 2, "a", 99), Member("b", "member", 1)
     storage.apply([ALL.cut(0, 3), Void(Span(STREAM, ((4, 5),))), promise, member, Void(Span(STREAM, ((6, 6), (9, 9))))])
     storage.apply([Member("b", "left", 2)])
     stored = storage.stored()

@@ -339,37 +339,66 @@ def retire(bench, stream=S):
 # Promises ------------------------------------------------------------------------------------------------------------
 
 
-def checkout(bench, incarnation, last):
-    """What is written, and what is answered then."""
-    bench.logger.on_checkout("a", Checkout(NAMED, incarnation, last))
-    (persist,) = bench.did()
-    assert isinstance(persist, Persist), "nothing is promised before it is on disk"
-    bench.logger.on_persisted(persist.token)
-    ((to, answer),) = sent(bench.did())
-    assert to == ("a",)
-    return persist.records[0], answer
+def checkout(bench, epoch, first, last, node="a"):
+    """What is answered, a grant once it is written."""
+    bench.logger.on_checkout(node, Checkout(NAMED, epoch, first, last))
+    bench.logger.flush()
+    effects = bench.did()
+    for persist in [effect for effect in effects if isinstance(effect, Persist)]:
+        assert sent(effects) == [], "nothing is promised before it is on disk"
+        assert persist.records == (Promise(NAMED, epoch, node, last),)
+        bench.logger.on_persisted(persist.token)
+        effects = bench.did()
+    ((to, answer),) = sent(effects)
+    assert to == (node,)
+    return answer
+
+
+def granted(*asked, **by):
+    return checkout(*asked, **by).granted
 
 
 def test_a_promise_is_written_before_it_is_given():
-    assert checkout(Bench(), 1, 9) == (Promise(NAMED, 1, 9), CheckedOut(NAMED, 1, 9, 9))
+    assert checkout(Bench(), 1, 0, 9) == CheckedOut(NAMED, 1, 9, True, 1, 9)
 
 
-def test_reading_promises_too():
+def test_reading_promises_nothing():
     bench = Bench()
-    checkout(bench, 1, 9)
-    assert checkout(bench, 2, -1) == (Promise(NAMED, 2, 9), CheckedOut(NAMED, 2, -1, 9))
-    assert checkout(bench, 1, 19)[1] == CheckedOut(NAMED, 2, 19, 9), "the first incarnation is refused from now on"
+    assert checkout(bench, 0, -1, -1) == CheckedOut(NAMED, 0, -1, False, 0, -1)
+    checkout(bench, 1, 0, 9)
+    assert checkout(bench, 0, -1, -1, node="b") == CheckedOut(NAMED, 0, -1, False, 1, 9)
+    assert granted(bench, 1, 10, 19), "the holder goes on"
 
 
-def test_a_promise_never_shrinks():
+def test_no_number_is_promised_to_two():
     bench = Bench()
-    checkout(bench, 1, 19)
-    assert checkout(bench, 1, 9)[1] == CheckedOut(NAMED, 1, 9, 19)
+    assert granted(bench, 1, 0, 9, node="a")
+    assert not granted(bench, 1, 0, 9, node="b")
+    assert not granted(bench, 2, 0, 9, node="b"), "nor to a higher epoch"
+    assert not granted(bench, 1, 10, 19, node="b"), "nor is an epoch shared"
+    assert granted(bench, 2, 10, 19, node="b")
+    assert not granted(bench, 1, 20, 29, node="a"), "whoever was taken over gets no more"
+
+
+def test_a_grant_that_was_lost_is_given_again():
+    bench = Bench()
+    assert granted(bench, 1, 0, 9)
+    assert granted(bench, 1, 0, 9)
 
 
 def test_a_promise_survives_a_restart():
-    bench = Bench(stored=Stored({NAMED: StoredStream(promise=Promise(NAMED, 3, 29))}))
-    assert checkout(bench, 2, 39)[1] == CheckedOut(NAMED, 3, 39, 29)
+    bench = Bench(stored=Stored({NAMED: StoredStream(promise=Promise(NAMED, 3, "a", 29))}))
+    assert checkout(bench, 2, 30, 39, node="b") == CheckedOut(NAMED, 2, 39, False, 3, 29)
+
+
+def test_ages_are_kept_in_steps_and_not_for_every_packet():
+    bench = Bench(retain_s=256.0)
+    for number in range(100):
+        bench.logger.log(S).committed.add(number, number)
+        bench.logger.log(S).advance(number * 0.1, 1.0)
+    ages = bench.logger.log(S).logged_at
+    assert len(ages) <= 11
+    assert ages[-1][1] == 99
 
 
 # Gone, by all --------------------------------------------------------------------------------------------------------

@@ -273,9 +273,8 @@ def test_a_hole_is_closed_when_everyone_lacks_it_and_told_when_that_is_on_disk()
     assert gone[1].void
 
 
-def test_a_member_that_is_away_holds_the_hole_open_and_an_expelled_one_does_not():
+def test_a_member_that_does_not_answer_holds_the_hole_open_and_an_expelled_one_does_not():
     me = seeking_logger()
-    me.membership.merge(Member("b", "disconnected", 2))
     assert receive(me, "a", Lacking((span(0, 0),)), 5.0) == []
     me.membership.expel("b")
     effects = [effect for number in range(6, 8) for effect in me.handle(Wake(), 1.0 * number)]

@@ -8,7 +8,7 @@ from gossamer.messages.event import Content
 from gossamer.messages.ids import named_stream
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX
 from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position
-from gossamer.protocol.effects import Acked, Refused
+from gossamer.protocol.effects import Acked, Refused, Send
 from gossamer.protocol.sender import BACKOFF_MAX, Sender
 from machines import S, T, context, membership, sent
 
@@ -34,8 +34,8 @@ class Bench:
         """The seqs of the packets to disseminate."""
         return [(p.first, p.last) for p in self.sender.publish(stream, contents(count, body))]
 
-    def ack(self, last, node="L", stream=S):
-        beats = self.sender.on_positions(node, (Position(stream, last),))
+    def ack(self, last, node="L", stream=S, start=0):
+        beats = self.sender.on_positions(node, (Position(stream, last, False, start),))
         return self.did(), beats
 
     def at(self, now):
@@ -44,8 +44,18 @@ class Bench:
         beats = self.sender.on_due() if self.sender.next_deadline() <= now else ()
         return sent(self.did()), beats
 
-    def checked_out(self, node="L", incarnation=1, asked=-1, last=-1, stream=NAMED):
-        found = self.sender.on_checked_out(node, CheckedOut(stream, incarnation, asked, last))
+    def read(self, node="L", epoch=0, last=-1):
+        """A logger says what it has promised."""
+        return self._answered(node, CheckedOut(NAMED, 0, -1, False, epoch, last))
+
+    def granted(self, epoch, last, node="L"):
+        return self._answered(node, CheckedOut(NAMED, epoch, last, True, epoch, last))
+
+    def refused(self, epoch, last, promised, node="L"):
+        return self._answered(node, CheckedOut(NAMED, epoch, last, False, *promised))
+
+    def _answered(self, node, answer):
+        found = self.sender.on_checked_out(node, answer)
         return self.did(), [(p.first, p.last) for p in found]
 
 
@@ -137,10 +147,9 @@ def test_without_loggers_a_minority_of_all_is_the_default():
 def test_who_came_later_need_not_have_what_was_before():
     bench = Bench(brokers="ab", loggers="", faults=1)
     bench.publish()
-    bench.sender.on_new_life("b")
-    assert bench.ack(0, node="b") == ([], ()), "its position is t_join"
+    assert bench.ack(0, node="b", start=1) == ([], ()), "its position is t_join"
     bench.publish()
-    assert bench.ack(1, node="b") == ([], ()), "in order"
+    assert bench.ack(1, node="b", start=1) == ([], ()), "in order"
     assert bench.ack(1, node="a") == ([Acked(S, 1, "safe")], ())
 
 
@@ -284,23 +293,23 @@ def opened(**options):
     return bench
 
 
-def test_a_named_publisher_reads_then_writes_then_publishes():
+READING = Checkout(NAMED, 0, -1, -1)
+
+
+def test_a_named_publisher_reads_then_claims_then_publishes():
     bench = opened()
-    assert sent(bench.did()) == [(("L",), Checkout(NAMED, 1, -1))]
+    assert sent(bench.did()) == [(("L",), READING)]
     assert bench.publish(1, stream=NAMED) == [], "no number before a block is checked out"
-    effects, packets = bench.checked_out(asked=-1, last=-1)
-    assert sent(effects) == [(("L",), Checkout(NAMED, 1, 9))]
-    assert packets == []
-    assert bench.checked_out(asked=9, last=9) == ([], [(0, 0)])
+    assert bench.read() == ([Send(("L",), Checkout(NAMED, 1, 0, 9))], [])
+    assert bench.granted(1, 9) == ([], [(0, 0)])
 
 
 def test_what_was_promised_before_is_never_used_again():
-    bench = opened(incarnation=2)
+    bench = opened()
     bench.publish(1, stream=NAMED)
     bench.did()
-    effects, _ = bench.checked_out(incarnation=2, asked=-1, last=29)
-    assert sent(effects) == [(("L",), Checkout(NAMED, 2, 39))]
-    effects, packets = bench.checked_out(incarnation=2, asked=39, last=39)
+    assert bench.read(epoch=4, last=29) == ([Send(("L",), Checkout(NAMED, 5, 30, 39))], [])
+    effects, packets = bench.granted(5, 39)
     assert packets == [(30, 30)]
     assert sent(effects) == [(("a", "b", "L"), GapNotice(NAMED, 29))]
 
@@ -309,62 +318,90 @@ def test_what_was_promised_before_is_never_used_again():
 def test_it_takes_a_majority_of_the_loggers(loggers, needed):
     bench = opened(loggers=loggers)
     bench.did()
-    went_on = [bool(bench.checked_out(node, asked=-1)[0]) for node in loggers[:needed]]
-    assert went_on == [False] * (needed - 1) + [True]
+    assert [bool(bench.read(node)[0]) for node in loggers[:needed]] == [False] * (needed - 1) + [True]
 
 
 def test_a_logger_counts_once_and_a_broker_not_at_all():
     bench = opened(loggers="KLM")
     bench.did()
-    assert [bench.checked_out(node) for node in ("K", "K", "a", "stranger")] == [([], [])] * 4
+    assert [bench.read(node) for node in ("K", "K", "a", "stranger")] == [([], [])] * 4
 
 
 def test_the_highest_promise_of_the_majority_counts():
     bench = opened(loggers="KLM")
     bench.did()
-    bench.checked_out("K", last=19)
-    effects, _ = bench.checked_out("M", last=4)
-    assert [message.last for _, message in sent(effects, Checkout)] == [29]
+    bench.read("K", epoch=1, last=19)
+    effects, _ = bench.read("M", epoch=3, last=4)
+    assert [message for _, message in sent(effects)] == [Checkout(NAMED, 4, 20, 29)]
 
 
 def test_a_late_answer_to_an_earlier_question_does_not_count():
     bench = opened()
     bench.publish(1, stream=NAMED)
     bench.did()
-    bench.checked_out(asked=-1)
-    assert bench.checked_out(asked=-1) == ([], [])
-    assert bench.checked_out(incarnation=0, asked=9, last=9) == ([], [])
+    bench.read()
+    assert bench.read() == ([], [])
+    assert bench.granted(2, 9) == ([], [])
 
 
-def test_a_superseded_incarnation_stops():
+def test_who_comes_second_reads_again_and_takes_the_publisher_over():
     bench = opened()
-    bench.publish(3, stream=NAMED)
     bench.did()
-    assert bench.checked_out(incarnation=2) == (
-        [Refused(NAMED, 3, "superseded by a later incarnation")],
-        [],
-    )
+    bench.read()
+    assert bench.refused(1, 9, promised=(1, 9)) == ([Send(("L",), READING)], [])
+    assert bench.read(epoch=1, last=9) == ([Send(("L",), Checkout(NAMED, 2, 10, 19))], [])
+
+
+def test_a_holder_that_is_refused_its_next_block_is_superseded():
+    bench = opened()
+    bench.did()
+    bench.read()
+    bench.granted(1, 9)
+    bench.publish(12, stream=NAMED)
+    bench.did()
+    effects, _ = bench.refused(1, 19, promised=(2, 19))
+    assert effects == [Refused(NAMED, 2, "superseded: published from elsewhere")]
     assert bench.publish(1, stream=NAMED) == [], "and does not begin again at 0"
 
 
 def test_the_next_block_is_checked_out_before_this_one_is_used_up():
     bench = opened()
-    bench.checked_out(asked=-1)
-    bench.checked_out(asked=9, last=9)
+    bench.read()
+    bench.granted(1, 9)
     bench.did()
     assert bench.publish(4, stream=NAMED) == [(0, 3)]
     assert sent(bench.did()) == [], "half of it is left"
     assert bench.publish(1, stream=NAMED) == [(4, 4)]
-    assert sent(bench.did()) == [(("L",), Checkout(NAMED, 1, 19))]
+    assert sent(bench.did()) == [(("L",), Checkout(NAMED, 1, 10, 19))]
     assert bench.publish(7, stream=NAMED) == [(5, 9)], "and not one number beyond it is used"
-    assert bench.checked_out(asked=19, last=19) == ([], [(10, 11)]), "and no gap is told of: there is none"
+    assert bench.granted(1, 19) == ([], [(10, 11)]), "and no gap is told of: there is none"
 
 
 def test_a_checkout_that_is_not_answered_is_repeated():
     bench = opened()
     bench.did()
-    assert bench.at(1.0)[0] == [(("L",), Checkout(NAMED, 1, -1))]
-    assert bench.at(2.0)[0] == [(("L",), Checkout(NAMED, 1, -1))]
+    assert bench.at(1.0)[0] == [(("L",), READING)]
+    assert bench.at(2.0)[0] == [(("L",), READING)]
+
+
+def test_a_stream_is_due_once_however_often_it_is_hurried():
+    bench = Bench()
+    bench.publish(1)
+    for _ in range(10):
+        bench.sender.hurry()
+    bench.ctx.now = 60.0
+    bench.sender.on_due()
+    assert len(bench.sender._due) == 1
+
+
+def test_a_stream_whose_others_closed_it_tells_its_publisher():
+    bench = Bench()
+    bench.publish(3)
+    bench.did()
+    bench.sender.on_lost(S)
+    assert bench.did() == [Refused(S, 0, "the stream was closed, because this node was taken for dead")]
+    assert bench.sender.bytes == 0
+    assert bench.publish(1) == []
 
 
 def test_a_named_publisher_that_was_not_opened_is_refused():
