@@ -1,6 +1,7 @@
 """The `gossamer` command: one file a subcommand, errors as one line, exit code 2 for bad input."""
 
 import sys
+from importlib.metadata import version
 
 import typer
 
@@ -13,9 +14,17 @@ app.add_typer(lab.app, name="lab")
 app.command()(match)
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"gossamer {version('gossamer')}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
-    """Keep subcommands even while there is only one."""
+def root(
+    _: bool = typer.Option(False, "--version", help="Show the version and exit.", callback=show_version, is_eager=True),
+) -> None:
+    """Content-based publish/subscribe that never stalls."""
 
 
 def main(arguments: list[str] | None = None) -> None:

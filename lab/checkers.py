@@ -176,12 +176,7 @@ class Checker(Observer):
                 raise Violation("every gap explained", f"{node} gave up {event}, though there are loggers", event)
             elif skip.reason == "lost" and event in self.acked_events:
                 raise Violation("no acknowledged event lost", f"{node} gave up {event}, which was acknowledged", event)
-            elif (
-                skip.reason == "collected"
-                and life.owed(event, published)
-                and at_s - published.at_s < self.expire_s
-                and not life.logger
-            ):
+            elif skip.reason == "collected" and self._is_kept_for(life, event, published, at_s):
                 raise Violation("collected unseen", f"{node} was told that {event} is gone, which is owed to it", event)
 
     def _is_kept_for(self, life: Life, event: EventId, published: Published, at_s: float) -> bool:

@@ -85,6 +85,7 @@ class Storage:
                     stream.promise,
                 )
                 for stream_id, stream in self._streams.items()
+                if stream.packets or stream_id not in self._retired
             },
             tuple(self._members.values()),
             self._retired.told(),

@@ -184,7 +184,7 @@ class Run:
             self.world.observe(observer)
         self.loggers = [f"L{number}" for number in range(plan.loggers)]
         self.brokers = [f"b{number}" for number in range(plan.brokers)]
-        self.founders = (*self.loggers, *self.brokers[: 1 if plan.loggers else 2])
+        self.founders = (*self.loggers, *(self.brokers[:1] if plan.loggers else self.brokers))
         self._serial = 0
         self._slot: dict[tuple[str, int], int] = {}
         self._opened: dict[tuple[str, int], None] = {}
@@ -213,7 +213,7 @@ class Run:
             founder = name == self.brokers[0] and not self.loggers
             world.add(name, peers=() if founder else self.founders)
         if not self.loggers:
-            world.hosts[self.brokers[0]].peers = (self.brokers[1],)
+            world.hosts[self.brokers[0]].peers = self.founders  # should it come back
         world.run_until(self._all_in, 30.0, every_s=0.1)
         self._draw_faults(world.now_s)
         self._draw_workload(world.now_s)

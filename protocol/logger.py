@@ -137,6 +137,7 @@ class LoggerRole:
     def start(self) -> list[tuple[StreamId, int]]:
         """Take up what is on disk: returns each stream's position, and reads again what lies beyond a hole."""
         beyond: list[Span] = []
+        self.logs = {name: log for name, log in self.logs.items() if log.committed or name not in self._retired}
         for name, log in self.logs.items():
             log.retired = name in self._retired
             log.advance(self._ctx.now, self._group_s)

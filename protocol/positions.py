@@ -4,7 +4,7 @@ A vector of all streams each time would grow with idle publishers, so what is se
 version that the other side confirmed. The same exchange runs both ways between a member and a logger: the member tells
 what it has received (from which the logger derives stability), the logger what is on its disk (from which senders
 derive that they may forget, and everyone learns of events that nobody announced before their publisher died). Without
-loggers it runs between a member and its gossip target of the round.
+loggers every member tells every other, one a round.
 """
 
 from collections.abc import Callable, Iterable

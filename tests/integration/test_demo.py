@@ -15,12 +15,11 @@ def test_the_demo_ends_with_everyone_having_everything(capsys: pytest.CaptureFix
     assert "to 10 of 10 members: every event, once" in told
 
 
-@pytest.mark.parametrize(("option", "value"), [("--speed", "-1"), ("--seed", "-1")])
-def test_bad_input_is_one_line(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--speed", "-1"], ["--speed", "nan"], ["--speed", "inf"], ["--seed", "-1"]])
+def test_bad_input_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["lab", "demo", option, value])
+        main(["lab", "demo", *arguments])
     assert stopped.value.code == 2
-    assert (
-        capsys.readouterr().err
-        == f"gossamer: {option} must not be negative, not {float(value) if option == '--speed' else value}\n"
-    )
+    told = capsys.readouterr().err
+    assert told.startswith(f"gossamer: {arguments[0]} must")
+    assert told.count("\n") == 1
