@@ -290,8 +290,9 @@ class WhoOwns(_Message, frozen=True, tag=24):
 
 
 class Ownership(_Message, frozen=True, tag=25):
-    """The answer to `WhoOwns`: which are mine, and how far I know the others."""
+    """The answer to `WhoOwns`: which are mine, in the life of that freshness, and how far I know the others."""
 
+    freshness: Version
     closing: bool
     mine: Annotated[tuple[StreamId, ...], Entries]
     others: Vector

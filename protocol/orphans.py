@@ -1,7 +1,8 @@
 """Streams whose publisher died without ending them: found, closed by agreement, and so retired like any other.
 
-A stream that nobody will ever continue would stay in everyone's tables for ever. When a node dies (a new life of it
-appears, or it is expelled) the leader takes the streams that came from it and asks everyone, in two steps:
+A stream that nobody will ever continue would stay in everyone's tables for ever. The leader therefore asks the origin
+of every stream it comes to know, once, whether it is its own. When that says no, or a node has died (a new life of it
+appears, or it is expelled), it asks everyone, in two steps:
 
     whose is it?    an owner says so, and that is that: a publisher may have moved to another node;
     how far?        nobody's: everyone tells how far it knows the stream, and from then on takes nothing beyond.
@@ -27,17 +28,19 @@ REPEAT_ROUNDS = 4
 class Orphan:
     """A stream under question: who has answered, in which step."""
 
-    __slots__ = ("answered", "closing")
+    __slots__ = ("answered", "closing", "origin")
 
-    def __init__(self) -> None:
+    def __init__(self, origin: NodeId | None = None) -> None:
         self.closing = False
+        self.origin = origin
+        """The only one to be asked, as long as it may well be the owner."""
         self.answered: dict[NodeId, None] = {}
 
 
 class Orphans:
     """The streams that may have lost their publisher."""
 
-    __slots__ = ("_announce", "_ctx", "_membership", "_reborn", "_receiver", "_sender", "_suspects")
+    __slots__ = ("_announce", "_ctx", "_membership", "_receiver", "_sender", "_suspects")
 
     def __init__(
         self,
@@ -53,31 +56,30 @@ class Orphans:
         self._sender = sender
         self._announce = announce
         self._suspects: dict[StreamId, Orphan] = {}
-        self._reborn: dict[NodeId, None] = {}
-        """Nodes that died since we live."""
 
     def __bool__(self) -> bool:
         return bool(self._suspects) and self._membership.leads
 
     def on_opened(self, stream: Stream) -> None:
-        """A stream that we had not heard of: until we know where it comes from it may be anybody's, or nobody's."""
+        """A stream that we had not heard of: until its owner says so it may be anybody's, or nobody's."""
         if self._may_lead and issued_by(stream.id) is not None and stream.id not in self._sender.streams:
             self._suspects[stream.id] = Orphan()
 
     def on_origin(self, stream: Stream, origin: NodeId) -> None:
-        """It comes from there: beyond suspicion, unless that node died before, and it is of its earlier life."""
+        """It comes from there; or came, in an earlier life of that node: it is asked first."""
         stream.origin = origin
         orphan = self._suspects.get(stream.id)
-        if orphan is not None and not orphan.closing and origin not in self._reborn:
-            del self._suspects[stream.id]
+        if orphan is not None and not orphan.closing:
+            orphan.origin = origin
 
     def on_death(self, node: NodeId) -> None:
         """A node has left, or has begun a new life: what it published may be orphaned."""
-        self._reborn[node] = None
         if self._may_lead:
             for name, stream in self._receiver.streams.items():
                 if stream.origin in (node, None) and issued_by(name) is not None and name not in self._sender.streams:
-                    self._suspects.setdefault(name, Orphan()).answered.pop(node, None)
+                    orphan = self._suspects.setdefault(name, Orphan())
+                    orphan.origin = None
+                    orphan.answered.pop(node, None)
 
     @property
     def _may_lead(self) -> bool:
@@ -97,7 +99,7 @@ class Orphans:
                     asked = tuple(
                         name
                         for name, orphan in self._suspects.items()
-                        if orphan.closing == closing and node not in orphan.answered
+                        if orphan.closing == closing and node not in orphan.answered and orphan.origin in (None, node)
                     )
                     if asked:
                         self._ctx.send(node, WhoOwns(asked[:ENTRIES_MAX], closing))
@@ -113,25 +115,27 @@ class Orphans:
                 others.append(Position(name, -1 if stream is None else stream.lastseen))
                 if stream is not None and message.closing and stream.limit is None:
                     stream.limit = stream.lastseen
-        self._ctx.send(sender, Ownership(message.closing, mine, tuple(others)))
+        self._ctx.send(sender, Ownership(self._membership.own.freshness, message.closing, mine, tuple(others)))
 
     def on_ownership(self, sender: NodeId, message: Ownership) -> None:
         record = self._membership.table.get(sender)
-        if record is not None and record.status != "left":  # what it said before it left does not count any more
-            for name in message.mine:
-                self._suspects.pop(name, None)
+        if record is None or record.status == "left" or record.freshness != message.freshness:
+            return  # what it said in another life, or before it left, does not count
+        for name in message.mine:
+            self._suspects.pop(name, None)
         for position in message.others:
             orphan = self._suspects.get(position.stream)
             if orphan is not None and orphan.closing == message.closing:
                 orphan.answered[sender] = None
+                orphan.origin = None  # not its origin's: then everyone is asked
 
     def _end(self) -> None:
         others = self._membership.others
         beats = []
         for name, orphan in list(self._suspects.items()):
             stream = self._receiver.streams.get(name)
-            if stream is None:
-                del self._suspects[name]
+            if stream is None or (stream.beat is not None and stream.beat.ended and not orphan.closing):
+                del self._suspects[name]  # it is over, by its owner's word
             elif all(node in orphan.answered for node in others):
                 if not orphan.closing:
                     orphan.closing = True
