@@ -14,7 +14,6 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
-    RANGES_MAX,
     Active,
     Beat,
     Beats,
@@ -47,14 +46,14 @@ from gossamer.messages.wire import (
     WhoOwns,
 )
 from gossamer.protocol import inputs
+from gossamer.protocol.closing import Closing
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
-from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored, Void
+from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored
 from gossamer.protocol.gossip import Answers
-from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
+from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.heartbeats import Heartbeats
-from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.orphans import Orphans
@@ -125,6 +124,7 @@ class Node:
             if logger
             else None
         )
+        self.closing = Closing(ctx, self.membership, self.repair, self.answers, self.logger, self._stream, self._excuse)
         self._inputs: dict[type, Callable[[Any], None]] = {
             inputs.Received: self._on_received,
             inputs.Wake: self._on_wake,
@@ -433,90 +433,17 @@ class Node:
             self.logger.on_recover(sender, message.lacks)
 
     def on_gone(self, sender: NodeId, message: Gone) -> None:
-        """A logger's final word: void by agreement, or collected by this one and gone if by all."""
-        if not self.membership.is_logger(sender):
-            return
-        self.repair.on_logger_answer()
-        for span in message.spans:
-            if not span.ranges or not self._learn(span.stream, span.ranges[-1][1]):
-                continue
-            stream = self.receiver.streams[span.stream]
-            for first, last in span.ranges:
-                if message.void:
-                    self._void(stream, first, last)
-                else:
-                    self._vote(stream, sender, first, last)
-
-    def _vote(self, stream: Stream, logger: NodeId, first: int, last: int) -> None:
-        if stream.gaps is None:
-            return
-        votes = stream.gaps.votes
-        votes.setdefault(logger, IntervalSet()).add(first, last)
-        agreed = IntervalSet(stream.gaps.lacks(first, last))
-        for node in self.membership.loggers:
-            said = votes.get(node, IntervalSet())
-            for part in agreed.ranges():
-                for unsaid in said.gaps(*part):
-                    agreed.remove(*unsaid)
-        for part in agreed.ranges():
-            self._excuse(stream, *part, "collected")
-            if self.logger is not None and self.logger.give_up(stream.id, *part):
-                self.exchange.touch(stream.id)
-
-    def _void(self, stream: Stream, first: int, last: int) -> None:
-        """These will never exist; a logger writes that down before it says so itself."""
-        if stream.gaps is None:
-            return
-        lacking = stream.gaps.lacks(first, last)
-        self._excuse(stream, first, last, "void")
-        if self.logger is not None:
-            for part in lacking:
-                self.logger.save(Void(Span(stream.id, (part,))))
+        if self.membership.is_logger(sender):
+            self.repair.on_logger_answer()
+            self.closing.on_gone(sender, message)
 
     def on_busy(self, _: NodeId, __: Busy) -> None:
         if self._ctx.config.repair_first == "auto":
             self.repair.on_busy()
 
     def on_seek(self, sender: NodeId, message: Seek) -> None:
-        """A logger asks for what no logger has: supply it, or promise to take it from a logger only."""
-        by_logger = self.membership.is_logger(sender)
-        if not by_logger and self.membership.has_loggers:
-            return
-        lacking: list[Span] = []
-        had: list[Span] = []
-        packets: list[Packet] = []
-        for span in message.lacks:
-            if not span.ranges or not self._learn(span.stream, span.ranges[-1][1]):
-                had.append(span)  # retired: everyone had it
-                continue
-            stream = self.receiver.streams[span.stream]
-            found = [packet for part in span.ranges for packet in self.answers.find(span.stream, *part)]
-            packets += found
-            absent = IntervalSet(span.ranges)
-            for packet in found:
-                absent.remove(packet.first, packet.last)
-            if self.logger is not None:
-                self.logger.on_recover(sender, (Span(span.stream, absent.ranges()),))
-                for part in self.logger.on_disk(span.stream):
-                    absent.remove(*part)
-            gone = IntervalSet(part for each in absent.ranges() for part in self._had(stream, *each))
-            for part in gone.ranges():
-                absent.remove(*part)
-            if gone:
-                had.append(Span(span.stream, gone.ranges()[:RANGES_MAX]))
-            if absent:
-                lacking.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
-            for part in absent.ranges() if by_logger else ():
-                self.repair.seal(stream, *part)
-        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
-            self._ctx.send(sender, Repair(chosen))
-        if lacking or had:
-            self._ctx.send(sender, Lacking(tuple(lacking), tuple(had)))
-
-    def _had(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
-        """What of a span existed and is at hand no more: delivered here, or collected by this logger."""
-        parts = stream.had(first, last)
-        return parts if self.logger is None else parts + self.logger.collected(stream.id, first, last)
+        if self.membership.is_logger(sender) or not self.membership.has_loggers:
+            self.closing.on_seek(sender, message)
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
         self.seeker.on_lacking(sender, message)
@@ -534,24 +461,15 @@ class Node:
         return seeks
 
     def _on_agreed(self, stream: Stream, first: int, last: int, existed: bool) -> None:
-        """Everyone has said that it cannot supply this; `existed`: somebody had it once."""
-        if self.logger is None:
-            self._excuse(stream, first, last, "lost")
-            return
-        if existed:
-            self._excuse(stream, first, last, "collected")
-            if self.logger.give_up(stream.id, first, last):
-                self.exchange.touch(stream.id)
-            return
-        self._excuse(stream, first, last, "void")
-        span = Span(stream.id, ((first, last),))
-        gone = Gone((span,), True)
-        self.logger.save(Void(span), lambda: self._ctx.multicast(self.membership.active, gone))
+        self.closing.on_agreed(stream, first, last, existed)
+
+    def _stream(self, span: Span) -> Stream | None:
+        """The stream of a span that is known to exist; None if it is retired."""
+        return self.receiver.streams[span.stream] if self._learn(span.stream, span.ranges[-1][1]) else None
 
     def _excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
         self.receiver.excuse(stream, first, last, reason)
-        if self.logger is None:
-            self.exchange.touch(stream.id)
+        self.exchange.touch(stream.id)
 
     # Heartbeats -----------------------------------------------------------------------------------------------------
 
