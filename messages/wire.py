@@ -171,8 +171,10 @@ class Seek(_Message, frozen=True, tag=10):
 
 
 class Lacking(_Message, frozen=True, tag=11):
-    """The answer to `Seek` for what I cannot supply: I never had `spans`; `had` I have had, and collected."""
+    """The answer to `Seek` for what I cannot supply: I never had `spans`; `had` I have had, and collected. It counts
+    only with one who knows all members that I know (`members_root`): it is everyone's word that is asked for."""
 
+    members_root: Hash
     spans: Spans
     had: Spans = ()
 
@@ -290,8 +292,10 @@ class WhoOwns(_Message, frozen=True, tag=24):
 
 
 class Ownership(_Message, frozen=True, tag=25):
-    """The answer to `WhoOwns`: which are mine, in the life of that freshness, and how far I know the others."""
+    """The answer to `WhoOwns`: which are mine, in the life of that freshness, and how far I know the others. It counts
+    only with one who knows all members that I know."""
 
+    members_root: Hash
     freshness: Version
     closing: bool
     mine: Annotated[tuple[StreamId, ...], Entries]

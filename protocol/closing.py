@@ -55,7 +55,7 @@ class Closing:
                         self._vote(stream, logger, first, last)
 
     def on_seek(self, sender: NodeId, message: Seek) -> None:
-        """Supply what is at hand. Of the rest tell what was had, and promise to take what was not from a logger only."""
+        """Supply what is at hand. Of the rest tell what was had, and promise to take the others from a logger only."""
         lacking: list[Span] = []
         had: list[Span] = []
         packets: list[Packet] = []
@@ -86,7 +86,7 @@ class Closing:
         if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
             self._ctx.send(sender, Repair(chosen))
         if lacking or had:
-            self._ctx.send(sender, Lacking(tuple(lacking), tuple(had)))
+            self._ctx.send(sender, Lacking(self._membership.table.root, tuple(lacking), tuple(had)))
 
     def on_agreed(self, stream: Stream, first: int, last: int, existed: bool) -> None:
         """Everyone has said that it cannot supply this; `existed`: somebody had it once."""

@@ -300,7 +300,10 @@ class Membership:
 
     @property
     def leads(self) -> bool:
-        """Whether this node speaks for the mesh: the first logger by name, or the first member if there is none."""
+        """Whether this node speaks for the mesh: the first logger by name, or the first member if there is none; but
+        never one that has not found the mesh yet."""
+        if not self.introduced and not self._founded:
+            return False
         if self._ctx.logger:
             return all(self._ctx.node < node for node in self.loggers)
         return not self.loggers and all(self._ctx.node < node for node in self.active)

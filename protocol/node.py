@@ -446,7 +446,8 @@ class Node:
             self.closing.on_seek(sender, message)
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
-        self.seeker.on_lacking(sender, message)
+        if self._agrees(sender, message.members_root):
+            self.seeker.on_lacking(sender, message)
 
     def on_gap_notice(self, _: NodeId, message: GapNotice) -> None:
         """A named publisher has come back without its tail: what nobody has will be closed by the loggers."""
@@ -494,7 +495,8 @@ class Node:
     def on_ownership(self, sender: NodeId, message: Ownership) -> None:
         for position in message.others:
             self._learn(position.stream, position.last)
-        self.orphans.on_ownership(sender, message)
+        if self._agrees(sender, message.members_root):
+            self.orphans.on_ownership(sender, message)
 
     def _learn(self, name: StreamId, last: int) -> bool:
         """A stream is known to reach `last`; False if it is retired."""
@@ -525,6 +527,13 @@ class Node:
             self.logger.save(Over(name))
 
     # Signatures -----------------------------------------------------------------------------------------------------
+
+    def _agrees(self, sender: NodeId, members_root: int) -> bool:
+        """Whether we know every member that the sender knows; if not, find out."""
+        agrees = members_root == self.membership.table.root
+        if not agrees:
+            self._compare("members", sender)
+        return agrees
 
     def _compare(self, table: str, to: NodeId) -> None:
         """Roots differ: find out where, from the top, or at once if the table is small."""
@@ -661,11 +670,9 @@ class Node:
             self.stability.acknowledge(sender, message.vector)
         elif self.logger is not None or loggerless:
             # rpbcast §5.3: not before we know every member that it knows, or a joiner's events could be collected.
-            taken = message.members_root == self.membership.table.root
+            taken = self._agrees(sender, message.members_root)
             if taken:
                 self.stability.acknowledge(sender, message.vector)
-            else:
-                self._compare("members", sender)
         if record.logger or loggerless:
             self._announce(self.sender.on_positions(sender, message.vector))
         self.exchange.on_positions(sender, message, taken)

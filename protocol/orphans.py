@@ -115,7 +115,8 @@ class Orphans:
                 others.append(Position(name, -1 if stream is None else stream.lastseen))
                 if stream is not None and message.closing and stream.limit is None:
                     stream.limit = stream.lastseen
-        self._ctx.send(sender, Ownership(self._membership.own.freshness, message.closing, mine, tuple(others)))
+        root, own = self._membership.table.root, self._membership.own
+        self._ctx.send(sender, Ownership(root, own.freshness, message.closing, mine, tuple(others)))
 
     def on_ownership(self, sender: NodeId, message: Ownership) -> None:
         record = self._membership.table.get(sender)

@@ -230,7 +230,7 @@ def test_sampling_can_be_switched_off():
 
 def test_who_lacks_what_a_logger_seeks_says_so_and_takes_it_from_a_logger_only():
     me, _ = node(brokers="a", loggers="L")
-    assert sent(receive(me, "L", Seek((span(0, 0),)))) == [(("L",), Lacking((span(0, 0),)))]
+    assert sent(receive(me, "L", Seek((span(0, 0),)))) == [(("L",), Lacking(me.membership.table.root, (span(0, 0),)))]
     assert only(receive(me, "a", Data("a", packet(0))), Deliver) == []
     assert only(receive(me, "a", Repair((packet(0),))), Deliver) == []
     assert only(receive(me, "L", Repair((packet(0),))), Deliver) == [Deliver(packet(0))]
@@ -241,7 +241,7 @@ def test_who_has_what_a_logger_seeks_supplies_it():
     receive(me, "a", Data("a", packet(0)))
     assert sent(receive(me, "L", Seek((span(0, 1),)))) == [
         (("L",), Repair((packet(0),))),
-        (("L",), Lacking((span(1, 1),))),
+        (("L",), Lacking(me.membership.table.root, (span(1, 1),))),
     ]
 
 
@@ -263,8 +263,8 @@ def seeking_logger(brokers="ab"):
 
 def test_a_hole_is_closed_when_everyone_lacks_it_and_told_when_that_is_on_disk():
     me = seeking_logger()
-    assert receive(me, "a", Lacking((span(0, 0),)), 5.0) == []
-    effects = receive(me, "b", Lacking((span(0, 0),)), 5.0)
+    assert receive(me, "a", Lacking(me.membership.table.root, (span(0, 0),)), 5.0) == []
+    effects = receive(me, "b", Lacking(me.membership.table.root, (span(0, 0),)), 5.0)
     assert only(effects, Skip, Deliver) == [Skip(S, 0, 0, "void"), Deliver(packet(1))]
     assert sent(effects) == []
     (persist,) = only(effects, Persist)
@@ -275,7 +275,7 @@ def test_a_hole_is_closed_when_everyone_lacks_it_and_told_when_that_is_on_disk()
 
 def test_a_member_that_does_not_answer_holds_the_hole_open_and_an_expelled_one_does_not():
     me = seeking_logger()
-    assert receive(me, "a", Lacking((span(0, 0),)), 5.0) == []
+    assert receive(me, "a", Lacking(me.membership.table.root, (span(0, 0),)), 5.0) == []
     me.membership.expel("b")
     effects = [effect for number in range(6, 8) for effect in me.handle(Wake(), 1.0 * number)]
     assert only(effects, Skip) == [Skip(S, 0, 0, "void")]
@@ -283,9 +283,9 @@ def test_a_member_that_does_not_answer_holds_the_hole_open_and_an_expelled_one_d
 
 def test_a_new_life_has_to_answer_for_itself():
     me = seeking_logger()
-    receive(me, "a", Lacking((span(0, 0),)), 5.0)
+    receive(me, "a", Lacking(me.membership.table.root, (span(0, 0),)), 5.0)
     me.membership.merge(Member("a", "member", 2))
-    assert only(receive(me, "b", Lacking((span(0, 0),)), 5.0), Skip) == []
+    assert only(receive(me, "b", Lacking(me.membership.table.root, (span(0, 0),)), 5.0), Skip) == []
 
 
 def test_without_loggers_what_nobody_has_is_lost():
@@ -293,8 +293,11 @@ def test_without_loggers_what_nobody_has_is_lost():
     receive(me, "a", Data("a", packet(1)))
     for number in range(1, 5):
         me.handle(Wake(), 1.0 * number)
-    receive(me, "a", Lacking((span(0, 0),)), 5.0)
-    assert receive(me, "b", Lacking((span(0, 0),)), 5.0) == [Skip(S, 0, 0, "lost"), Deliver(packet(1))]
+    receive(me, "a", Lacking(me.membership.table.root, (span(0, 0),)), 5.0)
+    assert receive(me, "b", Lacking(me.membership.table.root, (span(0, 0),)), 5.0) == [
+        Skip(S, 0, 0, "lost"),
+        Deliver(packet(1)),
+    ]
 
 
 # The rate of rounds --------------------------------------------------------------------------------------------------
@@ -394,7 +397,8 @@ STATUSES = st.sampled_from(["member", "left", "disconnected"])
 
 
 def _spans(kind, one, other, name):
-    return kind((span(min(one, other), max(one, other), name),))
+    spans = (span(min(one, other), max(one, other), name),)
+    return kind(0, spans, spans) if kind is Lacking else kind(spans)
 
 
 def _packets(kind, first, count, name):
