@@ -1,0 +1,116 @@
+"""Stories that once went wrong, each in a few sentences."""
+
+from gossamer.lab.mesh import Mesh
+from gossamer.lab.observer import Observer
+from gossamer.protocol.config import Config
+from gossamer.protocol.effects import Refused
+
+QUICK = Config(retain_s=0.5, expire_s=1e6, seek_after_rounds=4, block_seqs=10, positions_rounds=1)
+
+
+class Refusals(Observer):
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def refused(self, at_s: float, node: str, refused: Refused) -> None:
+        self.told.append((node, refused.reason))
+
+
+def test_a_logger_writes_down_every_member_it_learns_of() -> None:
+    mesh = Mesh("ab")
+    mesh.add("L", logger=True)
+    assert mesh.run_until(lambda: len(mesh.world.hosts["L"].storage.stored().members) >= 2, 30.0)
+    assert {member.node for member in mesh.world.hosts["L"].storage.stored().members} >= {"a", "b"}
+
+
+def test_one_publisher_opened_at_two_nodes_never_gives_a_number_twice() -> None:
+    refusals = Refusals()
+    mesh = Mesh("ab", "L", config=QUICK, observers=(refusals,))
+    for node in "ab":
+        mesh.open(node, "feed")
+        mesh.publish(node, publisher="feed", by=node)
+    mesh.run(20.0)
+    delivered = mesh.delivered("L")
+    assert len(delivered) == len(set(delivered)) > 0
+    assert [node for node, reason in refusals.told if "superseded" in reason] != [], "one of them has to know"
+
+
+def test_a_publisher_may_move_to_a_node_of_a_lower_incarnation() -> None:
+    mesh = Mesh("ab", "L", config=QUICK)
+    mesh.crash("a")
+    mesh.restart("a")
+    assert mesh.run_until(lambda: mesh.status("a") == "member")
+    mesh.open("a", "feed")
+    mesh.publish("a", publisher="feed")
+    mesh.run(3.0)
+    mesh.crash("a")
+    mesh.open("b", "feed")
+    mesh.publish("b", publisher="feed")
+    mesh.restart("a")
+    assert mesh.run_until(lambda: "feed:10" in mesh.delivered("L"), 60.0)
+    assert mesh.delivered("L") == ["feed:0", "feed:10"]
+
+
+def test_a_member_that_is_away_does_not_stall_a_publisher_that_restarts() -> None:
+    mesh = Mesh("abc", "L", config=QUICK)
+    mesh.open("a", "feed")
+    mesh.publish("a", publisher="feed")
+    mesh.run(2.0)
+    mesh.disconnect("c")
+    assert mesh.run_until(lambda: mesh.status("c") == "disconnected")
+    mesh.crash("a")
+    mesh.restart("a")
+    assert mesh.run_until(lambda: mesh.status("a") == "member")
+    mesh.open("a", "feed")
+    mesh.publish("a", publisher="feed")
+    assert mesh.run_until(lambda: "feed:10" in mesh.delivered("b"), 60.0)
+    assert mesh.run_until(lambda: mesh.acked("a", "feed") == 10, 60.0)
+
+
+def test_what_was_collected_is_not_void_for_a_logger_that_comes_late() -> None:
+    mesh = Mesh("ab", "K", config=QUICK)
+    mesh.publish("a", 5)
+    mesh.run(10.0)
+    assert mesh.stored("K") == [], "collected: everyone has it"
+    mesh.drop("K->J", "Gone", times=None)
+    mesh.add("J", logger=True)
+    mesh.run(30.0)
+    assert [line for line in mesh.skipped("J") if "void" in line] == []
+
+
+def test_a_publisher_that_was_expelled_alive_is_told_that_its_stream_is_closed() -> None:
+    refusals = Refusals()
+    mesh = Mesh("ab", "L", config=QUICK, observers=(refusals,))
+    mesh.publish("b", 2)
+    mesh.run(2.0)
+    mesh.isolate("b")
+    mesh.expel("b", by="L")
+    mesh.run(20.0)
+    mesh.heal()
+    assert mesh.run_until(lambda: bool(refusals.told), 60.0)
+    assert refusals.told[0] == ("b", "the stream was closed, because this node was taken for dead")
+
+
+def test_who_leaves_goes_when_fewer_are_enough() -> None:
+    mesh = Mesh("abc", config=Config(faults=None))
+    mesh.isolate("a")
+    mesh.publish("a")
+    mesh.leave("a")
+    mesh.run(2.0)
+    assert mesh.status("a") == "member", "what only it has stays with it"
+    mesh.heal()
+    assert mesh.run_until(lambda: mesh.status("a") == "outside", 60.0)
+
+
+def test_a_new_logger_that_is_cut_off_founds_no_second_mesh() -> None:
+    mesh = Mesh("a", "K", config=QUICK)
+    mesh.partition("aK", "Jb")
+    mesh.add("J", logger=True)
+    mesh.add("b")
+    mesh.run(20.0)
+    assert mesh.status("b") == "joining"
+    mesh.heal()
+    assert mesh.run_until(lambda: mesh.status("b") == "member", 60.0)
+    mesh.publish("a", 3)
+    assert mesh.settle(60.0)
+    assert mesh.delivered("b") == ["a:0", "a:1", "a:2"]
