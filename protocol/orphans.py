@@ -94,6 +94,9 @@ class Orphans:
             return
         self._end()
         if self._ctx.round % REPEAT_ROUNDS == 0:
+            for orphan in self._suspects.values():
+                if orphan.origin is not None and orphan.origin not in self._membership.active:
+                    orphan.origin = None  # a straggler of one that is gone
             for closing in (False, True):
                 for node in self._membership.active:
                     asked = tuple(

@@ -209,8 +209,9 @@ class Sender:
         having = [node for node, last in outgoing.acks.items() if last >= packet.last]
         if self._membership.has_loggers:
             return sum(self._may_log(node) for node in having) >= self._ctx.config.loggers_min
-        # This node is the first of the f + 1; and what everyone has that must have it needs no keeping, however few.
-        if all(outgoing.acks.get(node, -1) >= packet.last for node in self._membership.others):
+        # This node is the first of the f + 1; and what everyone has needs no more keeping, if we know enough of them.
+        others = self._membership.others
+        if len(others) >= self.faults and all(outgoing.acks.get(node, -1) >= packet.last for node in others):
             return True
         return sum(outgoing.began[node] <= packet.first for node in having) >= self.faults
 
