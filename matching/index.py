@@ -10,7 +10,9 @@ from typing import Generic, TypeVar
 
 from gossamer.matching.cluster import Cluster, Move
 from gossamer.matching.normal import alternatives
+from gossamer.matching.parser import IN_LIST_MAX
 from gossamer.matching.places import Place, Verdicts
+from gossamer.matching.predicates import settled
 from gossamer.matching.selector import Selector
 from gossamer.matching.values import Attributes
 
@@ -42,6 +44,8 @@ class Index(Generic[K]):
         if isinstance(selector, str):
             selector = Selector(selector)
         found = dict.fromkeys(alternatives(selector.tree))
+        if len(found) > 1:  # together they are filed under no more values than one selector may list
+            found = dict.fromkeys(settled(terms, IN_LIST_MAX // len(found)) for terms in found)
         if key in self._places:
             self.remove(key)
         root = self._single if len(found) <= 1 else self._several
