@@ -20,7 +20,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Index(Generic[K]):
-    """Selectors by key. Adding, removing and matching may come in any order, and none of them stops for long."""
+    """Selectors by key. Adding, removing and matching may come in any order, and none of them stops for long.
+
+    For one thread, or under a lock: matching changes the index too, as it learns what events are like.
+    """
 
     __slots__ = ("_places", "_single", "_several", "_tired")
 
