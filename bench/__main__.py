@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from gossamer.bench import measure, receiving, signatures, simulator
+from gossamer.bench import matching, measure, receiving, signatures, simulator
 
 BENCHMARKS: dict[str, measure.Benchmark] = {
+    "matching": matching.rows,
     "receiving": receiving.rows,
     "signatures": signatures.rows,
     "simulator": simulator.rows,

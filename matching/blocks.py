@@ -1,5 +1,6 @@
 """A sorted list of bounds with an item at each, in blocks so that neither adding nor listing touches all of it."""
 
+from array import array
 from bisect import bisect_left, bisect_right
 from typing import Generic, TypeVar
 
@@ -17,7 +18,7 @@ class SortedBlocks(Generic[T]):
 
     def __init__(self) -> None:
         self.tops: list[Number] = []  # the last bound of each block
-        self.bounds: list[list[Number]] = []
+        self.bounds: list[array[float] | list[Number]] = []  # an array, unless an integer is no float
         self.items: list[list[T]] = []
 
     def __bool__(self) -> bool:
@@ -27,7 +28,7 @@ class SortedBlocks(Generic[T]):
         tops = self.tops
         if not tops:
             tops.append(bound)
-            self.bounds.append([bound])
+            self.bounds.append(array("d", (bound,)) if float(bound) == bound else [bound])
             self.items.append([item])
             return
         block = bisect_left(tops, bound)
@@ -36,6 +37,8 @@ class SortedBlocks(Generic[T]):
             tops[block] = bound
         bounds, items = self.bounds[block], self.items[block]
         place = bisect_right(bounds, bound)
+        if float(bound) != bound and isinstance(bounds, array):
+            bounds = self.bounds[block] = list(bounds)
         bounds.insert(place, bound)
         items.insert(place, item)
         if len(bounds) > 2 * BLOCK:

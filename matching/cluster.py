@@ -23,7 +23,7 @@ from typing import Any
 
 from gossamer.matching.compiled import Get, compile_terms
 from gossamer.matching.places import Group, Place, Ranges, Span, Verdicts
-from gossamer.matching.predicates import AMONG, EQUAL, HAS, PREFIX, RANGE, TAG, Term, Terms
+from gossamer.matching.predicates import AMONG, EQUAL, HAS, PREFIX, RANGE, TAG, Term, Terms, settled
 from gossamer.matching.values import INFINITY, Attributes
 
 CROWD = 16  # so many residuals are tested about as fast as an index looks them up, in half the memory
@@ -129,6 +129,7 @@ class Cluster:
         rest = tuple([term for term in terms if term is not access])
         name = access[1]
         if access[0] is AMONG:
+            rest = settled(rest)  # under one list's values, never under the combinations of several
             for value in access[2]:
                 self.branch(name).cluster(self, (EQUAL, name, value)).file(rest, key, places, moves)
         elif access[0] is RANGE:
@@ -238,6 +239,8 @@ class Cluster:
         if child is None:
             return 1 / (branch.size + 1)
         sampled = (child.size + 1) / (branch.size + 1)
+        if term[0] is PREFIX:
+            sampled *= len(branch.lengths)  # an event may satisfy one of each length, not one of all
         return (child.visits - child.visits_before + sampled) / (self.visits - child.parent_before + 1)
 
     def review(self, moves: list[Move]) -> None:
@@ -308,7 +311,8 @@ class Cluster:
                     child.collect(attributes, get, out, verdicts, tired)
                 ranges = branch.ranges
                 if ranges is not None and value == value:  # not a number is in no range
-                    ranges.exact.holding(value, out)
+                    if ranges.exact is not None:
+                        ranges.exact.holding(value, out)
                     if ranges.residuals:
                         ranges.collect_tested(value, get, out, verdicts)
             elif kind is bool:

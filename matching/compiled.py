@@ -14,7 +14,7 @@ from typing import Any
 
 from gossamer.matching import tree
 from gossamer.matching.operators import calculate, compare_values
-from gossamer.matching.predicates import AMONG, EQUAL, EXCEPT, HAS, PREFIX, RANGE, TAG, TEST, Term, Terms
+from gossamer.matching.predicates import AMONG, EQUAL, EXCEPT, HAS, PREFIX, RANGE, TAG, TEST, WITHIN, Term, Terms
 from gossamer.matching.values import INFINITY, LIST, key_of, kind_of
 
 Get = Callable[[str], Any]
@@ -69,7 +69,7 @@ def _term_source(term: Term, at: str) -> str:
         low, high = term[2] != -INFINITY, term[3] != INFINITY
         bounds = f"{constant} <= v <= {at}[3]" if low and high else f"v >= {constant}" if low else f"v <= {at}[3]"
         return f"{_number(name)} and {bounds}"
-    if tag is AMONG:
+    if tag is AMONG or tag is WITHIN:
         return f"among(get({name!r}), {constant})"
     if tag is PREFIX:
         return f"(v := get({name!r})).__class__ is str and v.startswith({constant})"

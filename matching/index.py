@@ -10,7 +10,9 @@ from typing import Generic, TypeVar
 
 from gossamer.matching.cluster import Cluster, Move
 from gossamer.matching.normal import alternatives
+from gossamer.matching.parser import IN_LIST_MAX
 from gossamer.matching.places import Place, Verdicts
+from gossamer.matching.predicates import settled
 from gossamer.matching.selector import Selector
 from gossamer.matching.values import Attributes
 
@@ -18,7 +20,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Index(Generic[K]):
-    """Selectors by key. Adding, removing and matching may come in any order, and none of them stops for long."""
+    """Selectors by key. Adding, removing and matching may come in any order, and none of them stops for long.
+
+    For one thread, or under a lock: matching changes the index too, as it learns what events are like.
+    """
 
     __slots__ = ("_places", "_single", "_several", "_tired")
 
@@ -42,6 +47,8 @@ class Index(Generic[K]):
         if isinstance(selector, str):
             selector = Selector(selector)
         found = dict.fromkeys(alternatives(selector.tree))
+        if len(found) > 1:  # together they are filed under no more values than one selector may list
+            found = dict.fromkeys(settled(terms, IN_LIST_MAX // len(found)) for terms in found)
         if key in self._places:
             self.remove(key)
         root = self._single if len(found) <= 1 else self._several

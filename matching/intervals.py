@@ -8,6 +8,8 @@ up x is one such cell a grid, and there are as many grids as there are magnitude
 an interval touches at most four cells.
 
 All that has to be true of the numbering of cells is that it never decreases: so rounding does no harm.
+
+Few intervals are not worth this: they, and the few of a cell, are a list and asked one by one.
 """
 
 import math
@@ -17,35 +19,75 @@ from gossamer.matching.blocks import SortedBlocks
 from gossamer.matching.values import EXACT, INFINITY, Number
 
 T = TypeVar("T")
+Entry = tuple[Number, Number, T]
 
+FEW = 4  # so many intervals are asked about as fast as a grid is looked at
+CELL_FEW = 16  # so many of a cell are asked about as fast as its lists are bisected, in a tenth of their memory
 LEVEL_MIN, LEVEL_MAX = -64, 64  # grids from 2**-64 to 2**64: it bounds what a hostile mixture of widths can cost
 
 
 class Cell(Generic[T]):
+    """A crowded cell: what starts in it, what spans it and what ends in it."""
+
     __slots__ = ("starts", "spans", "ends")
 
     def __init__(self) -> None:
-        self.starts: SortedBlocks[T] | None = None
-        self.spans: list[T] | None = None
-        self.ends: SortedBlocks[T] | None = None
+        self.starts: SortedBlocks[T] = SortedBlocks()
+        self.spans: list[T] = []
+        self.ends: SortedBlocks[T] = SortedBlocks()
+
+    def __bool__(self) -> bool:
+        return bool(self.starts or self.spans or self.ends)
+
+    def add(self, entry: Entry[T], number: float, inverse: float) -> None:
+        low, high, item = entry
+        if low * inverse // 1 == number:
+            self.starts.add(low, item)
+        elif high * inverse // 1 == number:
+            self.ends.add(high, item)
+        else:
+            self.spans.append(item)
+
+    def remove(self, entry: Entry[T], number: float, inverse: float) -> None:
+        low, high, item = entry
+        if low * inverse // 1 == number:
+            self.starts.remove(low, item)
+        elif high * inverse // 1 == number:
+            self.ends.remove(high, item)
+        else:
+            self.spans.remove(item)
 
 
-Grid = dict[float, Cell[T]]
+Grid = dict[float, list[Entry[T]] | Cell[T]]
 
 
 class Intervals(Generic[T]):
-    __slots__ = ("above", "below", "grids", "rest")
+    __slots__ = ("parted", "above", "below", "grids", "rest")
 
     def __init__(self) -> None:
+        self.parted = False  # until there are more than a few, all are in `rest`
         self.above: SortedBlocks[T] | None = None  # low <= x
         self.below: SortedBlocks[T] | None = None  # x <= high
         self.grids: dict[float, Grid[T]] = {}  # by the inverse of the cells' width, so that cells are multiplied out
-        self.rest: list[tuple[Number, Number, T]] = []  # no grid parts their ends: too narrow for where they are
+        self.rest: list[Entry[T]] = []  # the few; later, those that are too narrow for where they are
 
     def __bool__(self) -> bool:
         return bool(self.above or self.below or self.grids or self.rest)
 
     def add(self, low: Number, high: Number, item: T) -> None:
+        entry = (low, high, item)
+        if self.parted:
+            self._place(entry)
+            return
+        self.rest.append(entry)
+        if len(self.rest) > FEW:
+            self.parted = True
+            few, self.rest = self.rest, []
+            for each in few:
+                self._place(each)
+
+    def _place(self, entry: Entry[T]) -> None:
+        low, high, item = entry
         if high == INFINITY:
             if self.above is None:
                 self.above = SortedBlocks()
@@ -57,27 +99,28 @@ class Intervals(Generic[T]):
         else:
             inverse = grid_for(low, high)
             if inverse is None:
-                self.rest.append((low, high, item))
+                self.rest.append(entry)
                 return
             grid = self.grids.setdefault(inverse, {})
-            first, last = low * inverse // 1, high * inverse // 1
-            cell = _cell(grid, first)
-            if cell.starts is None:
-                cell.starts = SortedBlocks()
-            cell.starts.add(low, item)
-            for number in _between(first, last):
-                cell = _cell(grid, number)
-                if cell.spans is None:
-                    cell.spans = []
-                cell.spans.append(item)
-            cell = _cell(grid, last)
-            if cell.ends is None:
-                cell.ends = SortedBlocks()
-            cell.ends.add(high, item)
+            for number in _cells(low, high, inverse):
+                cell = grid.get(number)
+                if cell is None:
+                    grid[number] = [entry]
+                elif not isinstance(cell, list):
+                    cell.add(entry, number, inverse)
+                else:
+                    cell.append(entry)
+                    if len(cell) > CELL_FEW:
+                        crowded = grid[number] = Cell()
+                        for each in cell:
+                            crowded.add(each, number, inverse)
 
     def remove(self, low: Number, high: Number, item: T) -> None:
         """Remove an item that was added with these ends."""
-        if high == INFINITY:
+        entry = (low, high, item)
+        if not self.parted:
+            self.rest.remove(entry)
+        elif high == INFINITY:
             assert self.above is not None
             self.above.remove(low, item)
         elif low == -INFINITY:
@@ -86,22 +129,16 @@ class Intervals(Generic[T]):
         else:
             inverse = grid_for(low, high)
             if inverse is None:
-                self.rest.remove((low, high, item))
+                self.rest.remove(entry)
                 return
             grid = self.grids[inverse]
-            first, last = low * inverse // 1, high * inverse // 1
-            starts, ends = grid[first].starts, grid[last].ends
-            assert starts is not None
-            assert ends is not None
-            starts.remove(low, item)
-            ends.remove(high, item)
-            for number in _between(first, last):
-                spans = grid[number].spans
-                assert spans is not None
-                spans.remove(item)
-            for number in (first, *_between(first, last), last):
+            for number in _cells(low, high, inverse):
                 cell = grid[number]
-                if not (cell.starts or cell.spans or cell.ends):
+                if isinstance(cell, list):
+                    cell.remove(entry)
+                else:
+                    cell.remove(entry, number, inverse)
+                if not cell:
                     del grid[number]
             if not grid:
                 del self.grids[inverse]
@@ -114,13 +151,16 @@ class Intervals(Generic[T]):
             self.below.from_on(x, out)
         for inverse, grid in self.grids.items():
             cell = grid.get(x * inverse // 1)
-            if cell is not None:
-                if cell.starts is not None:
-                    cell.starts.up_to(x, out)
-                if cell.spans is not None:
-                    out += cell.spans
-                if cell.ends is not None:
-                    cell.ends.from_on(x, out)
+            if cell is None:
+                continue
+            if isinstance(cell, list):
+                for low, high, item in cell:
+                    if low <= x <= high:
+                        out.append(item)
+            else:
+                cell.starts.up_to(x, out)
+                out += cell.spans
+                cell.ends.from_on(x, out)
         for low, high, item in self.rest:
             if low <= x <= high:
                 out.append(item)
@@ -139,12 +179,7 @@ def grid_for(low: Number, high: Number) -> float | None:
     return None
 
 
-def _cell(grid: Grid[T], number: float) -> Cell[T]:
-    cell = grid.get(number)
-    if cell is None:
-        cell = grid[number] = Cell()
-    return cell
-
-
-def _between(first: float, last: float) -> list[float]:
-    return [first + i for i in range(1, int(last - first))]
+def _cells(low: Number, high: Number, inverse: float) -> list[float]:
+    """The cells that an interval touches, at most four; its ends are in the first and the last."""
+    first, last = low * inverse // 1, high * inverse // 1
+    return [first + i for i in range(int(last - first) + 1)]

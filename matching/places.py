@@ -74,13 +74,15 @@ class Ranges:
     __slots__ = ("exact", "tested", "residuals")
 
     def __init__(self) -> None:
-        self.exact: Intervals[Any] = Intervals()
+        self.exact: Intervals[Any] | None = None
         self.tested: Intervals[Span] | None = None
         self.residuals: dict[Terms, Residual] = {}
 
     def add(self, home: "Cluster", term: Term, rest: Terms, key: Hashable) -> Span:
         if not rest:
             span = Span(home, term, key, None)
+            if self.exact is None:
+                self.exact = Intervals()
             self.exact.add(span.low, span.high, key)
             return span
         residual = self.residuals.get(rest)
@@ -96,6 +98,7 @@ class Ranges:
     def remove(self, span: Span) -> None:
         residual = span.residual
         if residual is None:
+            assert self.exact is not None
             self.exact.remove(span.low, span.high, span.key)
             return
         assert self.tested is not None

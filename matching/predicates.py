@@ -6,6 +6,7 @@ unknown are one here, as they are to a subscriber. It is a plain tuple that star
 
     (EQUAL, name, key)         the value is the one behind the key (`key_of`)
     (AMONG, name, keys)        the value is one of those
+    (WITHIN, name, keys)       likewise, in a conjunction that has been filed under enough values already
     (RANGE, name, low, high)   a number in the closed interval; open ends are infinite, strict bounds were stepped
     (PREFIX, name, prefix)     a string that starts so
     (TAG, name, item)          a list that holds the item
@@ -16,7 +17,13 @@ unknown are one here, as they are to a subscriber. It is a plain tuple that star
 
 from typing import Any
 
-EQUAL, AMONG, RANGE, PREFIX, TAG, HAS, EXCEPT, TEST = "=", "in", "..", "prefix", "tag", "has", "<>", "test"
+EQUAL, AMONG, WITHIN, RANGE, PREFIX, TAG, HAS, EXCEPT = "=", "in", "within", "..", "prefix", "tag", "has", "<>"
+TEST = "test"
 
 Term = tuple[Any, ...]
 Terms = tuple[Term, ...]  # a conjunction
+
+
+def settled(terms: Terms, values_max: int = 0) -> Terms:
+    """The same conjunction, not to be filed under memberships of more values than that."""
+    return tuple([(WITHIN, *t[1:]) if t[0] is AMONG and len(t[2]) > values_max else t for t in terms])

@@ -44,7 +44,8 @@ def tokenize(text: str) -> tuple[list[str], list[Any]]:
     """The kinds and the values of a selector's tokens, an END after the last."""
     kinds: list[str] = []
     values: list[Any] = []
-    for spelling in _TOKEN.findall(text):
+    # Without what is blank at the end, since a match that fails there is tried again from each of its characters.
+    for spelling in _TOKEN.findall(text.rstrip()):
         value: str | Number = spelling
         kind = _FIXED.get(spelling) or _STARTS.get(spelling[0])
         if kind is None:

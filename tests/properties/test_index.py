@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from gossamer.matching import Index, Selector, cluster
+from gossamer.matching import intervals as intervals_module
 from gossamer.matching.blocks import SortedBlocks
 from gossamer.matching.intervals import Intervals
 from gossamer.matching.values import INFINITY
@@ -21,16 +22,19 @@ def scan(held: dict[int, Selector], event: dict) -> list[int]:
 class IndexAgainstScan(RuleBasedStateMachine):
     """Adds, replacements and removals between matches. Small crowds and little patience take every path."""
 
-    @initialize(crowd=st.sampled_from([0, 1, 16]), patience=st.sampled_from([0, 5, 1024]))
-    def start(self, crowd: int, patience: int) -> None:
-        self.before = cluster.CROWD, cluster.PATIENCE
+    @initialize(
+        crowd=st.sampled_from([0, 1, 16]), patience=st.sampled_from([0, 5, 1024]), few=st.sampled_from([0, 2, 16])
+    )
+    def start(self, crowd: int, patience: int, few: int) -> None:
+        self.before = cluster.CROWD, cluster.PATIENCE, intervals_module.FEW, intervals_module.CELL_FEW
         cluster.CROWD, cluster.PATIENCE = crowd, patience
+        intervals_module.FEW = intervals_module.CELL_FEW = few
         self.index: Index[int] = Index()
         self.held: dict[int, Selector] = {}
 
     def teardown(self) -> None:
         if hasattr(self, "before"):
-            cluster.CROWD, cluster.PATIENCE = self.before
+            cluster.CROWD, cluster.PATIENCE, intervals_module.FEW, intervals_module.CELL_FEW = self.before
             for key in list(self.held):
                 self.index.remove(key)
             for root in (self.index._single, self.index._several):

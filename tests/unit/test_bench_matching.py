@@ -1,7 +1,5 @@
 """The matching bench measures what it says: the same subscriptions for everybody, and an answer without the peers."""
 
-import json
-
 import pytest
 
 from gossamer.bench import matching
@@ -29,18 +27,22 @@ def test_the_selective_workload_matches_at_most_ten() -> None:
     assert 0 < max(found) <= 10
 
 
-def test_one_line_of_json_and_a_clear_word_about_peers_that_are_missing(
+def test_a_peer_that_is_missing_is_said_so_and_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(matching, "QUICK_SIZES", (50,))
-    monkeypatch.setattr(matching, "PASS_S", 0.0)
-    monkeypatch.setattr(matching, "PEERS_SIZE", 50)
     monkeypatch.setattr(matching, "optional", lambda _module: None)
-    monkeypatch.setattr(matching, "apart", lambda workload, size: matching.measure(workload.name, size))
-    assert matching.main(["--quick", "--only", "range", "--json"]) == 0
-    out = capsys.readouterr().out
-    report = json.loads(out)
-    assert (out.count("\n"), len(report["rows"]), len(report["peers"])) == (1, 1, 4)
-    assert report["peers"][2]["us/event"] == "not installed: pip install 'gossamer[bench]'"
-    assert matching.main(["--quick", "--only", "range"]) == 0
-    assert "rule-engine" in capsys.readouterr().out
+    (row,) = matching.against_peers("range", matching.QUICK)
+    assert "linear scan" in row.what
+    assert "rule-engine is not installed: pip install 'gossamer[bench]'" in capsys.readouterr().err
+
+
+def test_a_target_is_at_the_size_it_was_named_for() -> None:
+    found = matching.Figures(61.0, 70.0, 999.0, 11e-6, 2e-6, 10e-6, 3.0)
+    million = {row.what: row.verdict for row in matching.told("selective", 1_000_000, found)}
+    assert [million[f"selective, 1,000,000: {what}"] for what in ("add all", "memory", "match")] == [
+        "MISSED",
+        "holds",
+        "MISSED",
+    ]
+    assert not any(row.verdict for row in matching.told("selective", 100_000, found))
+    assert [row.verdict for row in matching.told("range", 100_000, found) if row.unit == "×"] == ["MISSED", ""]

@@ -201,3 +201,23 @@ def test_a_patient_cluster_is_reviewed_less_and_less() -> None:
     assert index._single.branches is not None
     child = index._single.branches["x"].clusters[1]
     assert child.patience == 4 * cluster.PATIENCE
+
+
+def test_a_selector_with_many_memberships_is_not_filed_under_every_combination() -> None:
+    index: Index[int] = Index()
+    lists = " AND ".join(f"a{i} IN (1, 2, 3, 4)" for i in range(5))
+    for key in range(40):
+        index.add(key, f"{lists} AND z > {key}")
+    assert max(len(places) for places in index._places.values()) <= 4
+    event = {f"a{i}": 2 for i in range(5)}
+    assert sorted(index.match({**event, "z": 20})) == list(range(20))
+    assert index.match({**event, "a4": 5, "z": 20}) == []
+
+
+def test_alternatives_share_what_a_membership_may_be_filed_under() -> None:
+    index: Index[str] = Index()
+    values = ", ".join(map(str, range(4_000)))
+    index.add("wide", f"a IN ({values}) AND ({' OR '.join(f'b{i} > {i}' for i in range(60))})")
+    assert len(index._places["wide"]) <= 4_096
+    assert index.match({"a": 7, "b3": 4}) == ["wide"]
+    assert index.match({"a": 4_000, "b3": 4}) == []

@@ -1,6 +1,7 @@
 """What a user is told when a selector is wrong; and that a hostile one is refused, or does no harm."""
 
 import pickle
+import time
 
 import pytest
 
@@ -150,3 +151,13 @@ def test_the_largest_selectors_work(text: str) -> None:
 def test_like_does_not_backtrack(pattern: str) -> None:
     """Anything worse than length x length would not come back."""
     assert Selector(f"x LIKE '{pattern}'").matches({"x": "a" * 1_000_000}) is False
+
+
+def test_white_space_takes_time_in_proportion() -> None:
+    def seconds(length: int) -> float:
+        start = time.process_time()
+        assert str(Selector(" " * length)) == "TRUE"
+        assert str(Selector("a = 1" + "\n" * length)) == "a = 1"
+        return time.process_time() - start
+
+    assert seconds(50_000) < 100 * max(min(seconds(1_000) for _ in range(5)), 1e-4)
