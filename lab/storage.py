@@ -13,6 +13,7 @@ from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Span
 from gossamer.protocol.effects import Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.retired import RetiredStreams
 
 _first = attrgetter("first")
@@ -23,7 +24,7 @@ _last = attrgetter("last")
 class _Stream:
     packets: list[Packet] = field(default_factory=list)
     """Ascending, and no seq twice."""
-    void: list[tuple[int, int]] = field(default_factory=list)
+    void: IntervalSet = field(default_factory=IntervalSet)
     collected: int = -1
     promise: Promise | None = None
 
@@ -41,7 +42,7 @@ class Storage:
                 _add(self._stream(record.stream), record)
             elif isinstance(record, Void):
                 stream = self._stream(record.span.stream)
-                stream.void = merged([*stream.void, *record.span.ranges])
+                stream.void = IntervalSet([*stream.void.ranges(), *record.span.ranges])
             elif isinstance(record, Over):
                 self._retired.add(record.stream)
             elif isinstance(record, Promise):
@@ -68,7 +69,7 @@ class Storage:
         if last <= stream.collected:
             return
         stream.collected = last
-        stream.void = [(max(low, last + 1), high) for low, high in stream.void if high > last]
+        stream.void.remove(0, last)
         place = bisect_left(stream.packets, last + 1, key=_last)
         del stream.packets[:place]
         if stream.packets and stream.packets[0].first <= last:
@@ -79,8 +80,8 @@ class Storage:
         return Stored(
             {
                 stream_id: StoredStream(
-                    tuple(merged((packet.first, packet.last) for packet in stream.packets)),
-                    tuple(stream.void),
+                    IntervalSet((packet.first, packet.last) for packet in stream.packets).ranges(),
+                    stream.void.ranges(),
                     stream.collected,
                     stream.promise,
                 )
@@ -96,24 +97,15 @@ class Storage:
         stream = self._streams.get(stream_id)
         if stream is None:
             return -1
-        here = merged([*((packet.first, packet.last) for packet in stream.packets), *stream.void])
+        here = IntervalSet(
+            [*((packet.first, packet.last) for packet in stream.packets), *stream.void.ranges()]
+        ).ranges()
         if here and here[0][0] <= stream.collected + 1:
             return max(here[0][1], stream.collected)
         return stream.collected
 
     def _stream(self, stream_id: StreamId) -> _Stream:
         return self._streams.setdefault(stream_id, _Stream())
-
-
-def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same seqs as ascending ranges that neither touch nor overlap."""
-    result: list[tuple[int, int]] = []
-    for first, last in sorted(ranges):
-        if result and first <= result[-1][1] + 1:
-            result[-1] = (result[-1][0], max(result[-1][1], last))
-        else:
-            result.append((first, last))
-    return result
 
 
 def _add(stream: _Stream, packet: Packet) -> None:

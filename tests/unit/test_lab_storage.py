@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.lab.storage import Storage, merged
+from gossamer.lab.storage import Storage
 from gossamer.messages.event import Content
 from gossamer.messages.packet import pack
 from gossamer.messages.wire import Member, Span
 from gossamer.protocol.effects import Promise, StoredStream, Void
+from gossamer.protocol.intervals import IntervalSet
 
 STREAM = "default/a"
 ALL = pack(STREAM, 0, [Content(body=b"%d" % seq) for seq in range(40)])
@@ -62,4 +63,4 @@ def test_a_storage_is_a_set_of_seqs(writes, asked, collected):
     for packet in found:
         assert packet == ALL.cut(packet.first, packet.last)
     stored = storage.stored().streams.get(STREAM, StoredStream())
-    assert stored.stored == tuple(merged((seq, seq) for seq in model))
+    assert stored.stored == IntervalSet((seq, seq) for seq in model).ranges()
