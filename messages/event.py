@@ -13,7 +13,10 @@ KEY_LENGTH_MAX = 1_024
 ATTRIBUTES_MAX = 256
 NAME_LENGTH_MAX = 256
 BODY_BYTES_MAX = 4 * 2**20
-OBSOLETES_MAX = 1_024
+IDS_MAX = 1_024
+REACH_MAX = 256
+"""k of k-enumeration: how many preceding events of its stream an event may name by a bit (000 §3.3.3)."""
+PARTS_MAX = 2**20
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 FLOAT_MAX = sys.float_info.max
 
@@ -26,17 +29,43 @@ Value = bool | Int64 | Finite | str | list[str] | None
 Attributes = Annotated[dict[Name, Value], Meta(max_length=ATTRIBUTES_MAX)]
 
 
+Time = Annotated[int, Meta(ge=0, le=INT_MAX)]
+Keys = Annotated[tuple[Key, ...], Meta(max_length=PARTS_MAX)]
+PartNumber = Annotated[int, Meta(ge=0, le=PARTS_MAX)]
+
+
+class Commit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """The end of a transaction: the `parts` events before it are to be applied as one, and they set these `keys`."""
+
+    parts: PartNumber
+    keys: Keys = ()
+
+
+class Relation(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What an event obsoletes beyond the earlier ones of its key from its own publisher (docs/semantics.md)."""
+
+    group: bool = False
+    """`scope="group"`: the newest of its key in its group, whoever published it, by rank (else time), stream, seq."""
+    near: Annotated[bytes, Meta(max_length=REACH_MAX // 8)] = b""
+    """k-enumeration, little-endian: bit n - 1 names the n-th event before this one in its stream."""
+    ids: Annotated[tuple[EventId, ...], Meta(max_length=IDS_MAX)] = ()
+    """Enumeration: events anywhere, by id."""
+    part: tuple[PartNumber, PartNumber] | None = None
+    """`(index, count)`: one of the parts of a transaction, whose `Commit` stands `count - index` events further on."""
+    commit: Commit | None = None
+
+
 class Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """An event as its publisher says it and as it is encoded: everything but the id, which its place in a packet gives.
 
-    What purging needs stands first, so that it can be decoded without touching attributes or body.
+    What purging needs stands first, so that it can be decoded without touching attributes or body: see `Head`.
     """
 
     key: Key | None = None
     rank: Int64 | Finite | None = None
-    obsoletes: Annotated[tuple[EventId, ...], Meta(max_length=OBSOLETES_MAX)] = ()
+    relation: Relation | None = None
+    time_ns: Time = 0
     deleted: bool = False
-    time_ns: Annotated[int, Meta(ge=0, le=INT_MAX)] = 0
     attributes: Attributes = {}
     body: Annotated[bytes, Meta(max_length=BODY_BYTES_MAX)] = b""
 
@@ -44,6 +73,15 @@ class Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     def time(self) -> datetime:
         """When it was published, by its publisher's clock."""
         return datetime.fromtimestamp(self.time_ns / 1e9, UTC)
+
+
+class Head(Struct, frozen=True, array_like=True, gc=False):
+    """The first fields of a `Content`: what an event obsoletes, and what obsoletes it."""
+
+    key: Key | None = None
+    rank: Int64 | Finite | None = None
+    relation: Relation | None = None
+    time_ns: Time = 0
 
 
 class Event(Content, frozen=True, gc=False):
@@ -58,12 +96,8 @@ def check_content(content: Content) -> Content:
         raise UsageError(f"key: a string of at most {KEY_LENGTH_MAX} characters, no NUL, not {_shown(content.key)}")
     if content.rank is not None and not _is_number(content.rank):
         raise UsageError(f"rank: a 64-bit int or a finite float, not {_shown(content.rank)}")
-    if content.obsoletes != ():
-        if not isinstance(content.obsoletes, tuple | list) or len(content.obsoletes) > OBSOLETES_MAX:
-            raise UsageError(f"obsoletes: at most {OBSOLETES_MAX} event ids, not {_shown(content.obsoletes)}")
-        for id in content.obsoletes:
-            if not _is_id(id):
-                raise UsageError(f"obsoletes: {_shown(id)} is not an event id")
+    if content.relation is not None:
+        _check_relation(content.relation)
     if not isinstance(content.deleted, bool):
         raise UsageError(f"deleted: a bool, not {_shown(content.deleted)}")
     if not _is_int(content.time_ns) or content.time_ns < 0:
@@ -81,6 +115,24 @@ def check_content(content: Content) -> Content:
                 "null or list of strings"
             )
     return content
+
+
+def _check_relation(relation: Relation) -> None:
+    if not isinstance(relation, Relation):
+        raise UsageError(f"relation: {_shown(relation)} is not a Relation")
+    if len(relation.near) > REACH_MAX // 8:
+        raise UsageError(f"an event names at most its {REACH_MAX} predecessors by a bit, not {8 * len(relation.near)}")
+    if len(relation.ids) > IDS_MAX:
+        raise UsageError(f"obsoletes: at most {IDS_MAX} event ids, not {len(relation.ids)}")
+    for id in relation.ids:
+        if not _is_id(id):
+            raise UsageError(f"obsoletes: {_shown(id)} is not an event id")
+    if relation.group and (relation.near or relation.ids or relation.part or relation.commit):
+        # P4: one total order a group and key has no cycles; together with named events it could have.
+        raise UsageError('scope "group" goes with a key and a rank, not with obsoletes= or a transaction')
+    for key in relation.commit.keys if relation.commit is not None else ():
+        if not (_is_text(key) and len(key) <= KEY_LENGTH_MAX):
+            raise UsageError(f"key: a string of at most {KEY_LENGTH_MAX} characters, no NUL, not {_shown(key)}")
 
 
 def plain(value: Any) -> int | float | str | bytes:

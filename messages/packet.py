@@ -1,7 +1,7 @@
 """A packet: a run of one stream's events, encoded once.
 
     stream   first   sizes            blob                    holes
-    a        7       [30, 0, 41]      event 7 ++ event 9      8 is left out, obsoleted by a:9
+    a        7       [30, 0, 41]      event 7 ++ event 9      8 is left out, obsoleted by 9
 
 The table of sizes lets a packet be cut, thinned and joined by slicing bytes: no event is ever encoded twice, however
 often it is forwarded, repaired, logged or purged. A thinned event leaves a *hole* that says what replaced it, so that
@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import Content, Event, check_content, plain
+from gossamer.messages.event import Content, Event, Head, check_content, plain
 from gossamer.messages.ids import SEQ_MAX, EventId, Seq, StreamId
 
 EVENTS_MAX = 4_096
@@ -25,16 +25,26 @@ BLOB_BYTES_MAX = 8 * 2**20
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=plain)
 _events = msgspec.msgpack.Decoder(list[Event])
+_heads = msgspec.msgpack.Decoder(list[Head])
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 _content = msgspec.msgpack.Decoder(Content)
 
 
 class Hole(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """Events `first` to `last` were purged; `by` is what made them obsolete."""
+    """Events `first` to `last` were purged: `by` made them obsolete, a seq of the same stream or an id of another.
+
+    A receiver may do without them once it has that one; `final` says that it need not wait for it, because that one is
+    safe: whatever happens, it or what obsoletes it comes (docs/semantics.md, "Purge marks").
+    """
 
     first: Seq
     last: Seq
-    by: EventId | None = None
+    by: Seq | EventId
+    final: bool = False
+
+
+Reason = tuple[int | EventId, bool]
+"""Why an event was left out: what obsoleted it, as `Hole.by` says it, and whether that is final."""
 
 
 class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -67,6 +77,8 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
                 # Refused one by one: thousands of holes that each cover the whole packet would come to millions.
                 if not before < hole.first <= hole.last <= self.last:
                     raise ValueError("holes must ascend within the packet")
+                if isinstance(hole.by, int) and hole.first <= hole.by <= hole.last:
+                    raise ValueError("no event obsoletes itself")
                 marked += range(hole.first, hole.last + 1)
                 before = hole.last
             if marked != [seq for seq, size in enumerate(sizes, self.first) if not size]:
@@ -80,6 +92,10 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
     @property
     def last(self) -> int:
         return self.first + len(self.sizes) // 4 - 1
+
+    def obsoleter(self, hole: Hole) -> EventId:
+        """What a hole's events were obsoleted by, in full."""
+        return hole.by if isinstance(hole.by, tuple) else EventId(self.stream, hole.by)
 
     def table(self) -> tuple[int, ...]:
         return struct.unpack(f"<{len(self.sizes) // 4}I", self.sizes)
@@ -96,6 +112,15 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         for seq, event in zip(present, events, strict=True):
             force_setattr(event, "id", _tuple(EventId, (stream, seq)))
         return events
+
+    def heads(self) -> list[tuple[int, Head]]:
+        """What obsoletes and is obsoleted, of each event that is present, at a third of the cost of `events()`."""
+        present = [seq for seq, size in enumerate(self.table(), self.first) if size]
+        try:
+            heads = _heads.decode(b"\xdd" + len(present).to_bytes(4, "big") + self.blob)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
+        return list(zip(present, heads, strict=True))
 
     def verify(self) -> None:
         """Decode each event at its own place, and refuse what its publisher should have been refused: a table that cuts
@@ -124,16 +149,18 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         start = sum(sizes[:low])
         stop = start + sum(sizes[low:high])
         holes = tuple(
-            Hole(max(hole.first, first), min(hole.last, last), hole.by)
+            Hole(max(hole.first, first), min(hole.last, last), hole.by, hole.final)
             for hole in self.holes
             if hole.first <= last and hole.last >= first
         )
         return Packet(self.stream, first, self.sizes[4 * low : 4 * high], self.blob[start:stop], holes)
 
-    def thin(self, purged: Iterable[tuple[int, EventId | None]]) -> "Packet":
+    def thin(self, purged: Iterable[tuple[int, EventId]], final: bool = False) -> "Packet":
         """The packet without the events named, each of which leaves a hole that says what obsoleted it."""
-        reasons = {seq: hole.by for hole in self.holes for seq in range(hole.first, hole.last + 1)}
-        reasons |= {seq: by for seq, by in purged if self.first <= seq <= self.last}
+        reasons = {seq: (hole.by, hole.final) for hole in self.holes for seq in range(hole.first, hole.last + 1)}
+        for seq, by in purged:
+            if self.first <= seq <= self.last:
+                reasons[seq] = (by.seq if by.stream == self.stream else by, final)
         kept = [(seq, piece) for seq, piece in self.encoded() if seq not in reasons]
         sizes = dict.fromkeys(range(self.first, self.last + 1), 0) | {seq: len(piece) for seq, piece in kept}
         return Packet(
@@ -151,8 +178,8 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         holes = self.holes + after.holes
         if self.holes and after.holes:
             left, right = self.holes[-1], after.holes[0]
-            if left.last + 1 == right.first and left.by == right.by:  # so that joining undoes cutting
-                holes = (*self.holes[:-1], Hole(left.first, right.last, left.by), *after.holes[1:])
+            if left.last + 1 == right.first and (left.by, left.final) == (right.by, right.final):  # undoes cutting
+                holes = (*self.holes[:-1], Hole(left.first, right.last, left.by, left.final), *after.holes[1:])
         return Packet(self.stream, self.first, self.sizes + after.sizes, self.blob + after.blob, holes)
 
 
@@ -171,11 +198,26 @@ def pack(stream: StreamId, first: int, contents: Sequence[Content]) -> Packet:
     return Packet(stream, first, struct.pack(f"<{len(sizes)}I", *sizes), bytes(blob))
 
 
-def _holes(reasons: list[tuple[int, EventId | None]]) -> tuple[Hole, ...]:
-    holes: list[Hole] = []
-    for seq, by in reasons:
-        if holes and holes[-1].last == seq - 1 and holes[-1].by == by:
-            holes[-1] = Hole(holes[-1].first, seq, by)
+def assemble(stream: StreamId, pieces: Iterable[tuple[int, bytes | Reason]]) -> Packet:
+    """A packet from encoded events and, for those left out, the reasons: `(seq, …)` each, ascending without a gap."""
+    sizes, blob, reasons = [], [], []
+    first = -1
+    for seq, piece in pieces:
+        first = seq if first < 0 else first
+        if isinstance(piece, bytes):
+            sizes.append(len(piece))
+            blob.append(piece)
         else:
-            holes.append(Hole(seq, seq, by))
+            sizes.append(0)
+            reasons.append((seq, piece))
+    return Packet(stream, first, struct.pack(f"<{len(sizes)}I", *sizes), b"".join(blob), _holes(reasons))
+
+
+def _holes(reasons: Iterable[tuple[int, Reason]]) -> tuple[Hole, ...]:
+    holes: list[Hole] = []
+    for seq, (by, final) in reasons:
+        if holes and holes[-1].last == seq - 1 and (holes[-1].by, holes[-1].final) == (by, final):
+            holes[-1] = Hole(holes[-1].first, seq, by, final)
+        else:
+            holes.append(Hole(seq, seq, by, final))
     return tuple(holes)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from gossamer.messages import wire
-from gossamer.messages.event import INT_MAX, Content
+from gossamer.messages.event import INT_MAX, Content, Relation
 from gossamer.messages.ids import SEQ_MAX, EventId
 from gossamer.messages.packet import Packet, pack
 
@@ -93,6 +93,8 @@ def _values(info: inspect.Type) -> st.SearchStrategy[Any]:
             fields = {field.name: _values(field.type) for field in info.fields}
             if issubclass(info.cls, wire.Span | wire.Retired):
                 fields["ranges"] = ranges()
+            if info.cls is Relation:  # one order a group and key, or named events and transactions: not both (P4)
+                return st.just(Relation(group=True)) | st.builds(Relation, **fields | {"group": st.just(False)})
             return st.builds(info.cls, **fields)
     raise AssertionError(f"no strategy for {info}")
 
@@ -119,8 +121,9 @@ def _fits(info: inspect.Type, value: Any) -> bool:
         case inspect.UnionType():
             return any(_fits(kind, value) for kind in info.types)
         case inspect.TupleType():
-            parts = zip(info.item_types, value, strict=True)
-            return type(value) is tuple and all(_fits(kind, item) for kind, item in parts)
+            if type(value) is not tuple or len(value) != len(info.item_types):
+                return False
+            return all(_fits(kind, item) for kind, item in zip(info.item_types, value, strict=True))
         case inspect.VarTupleType() | inspect.ListType():
             kind = list if isinstance(info, inspect.ListType) else tuple
             return type(value) is kind and _long_enough(info, value) and all(_fits(info.item_type, i) for i in value)
@@ -168,8 +171,11 @@ def packets(draw: st.DrawFn, count_max: int = 5) -> Packet:
         draw(st.lists(contents(), min_size=1, max_size=count_max)),
     )
     purged = draw(st.sets(st.integers(packet.first, packet.last), max_size=draw(st.sampled_from([0, packet.count]))))
-    reason = st.none() | st.builds(EventId, st.just(packet.stream), numbers(0, INT_MAX))
-    return packet.thin([(seq, draw(reason)) for seq in sorted(purged)])
+    before = st.integers(0, packet.first - 1) if packet.first else st.nothing()
+    after = st.integers(packet.last + 1, INT_MAX) if packet.last < INT_MAX else st.nothing()
+    reason = st.builds(EventId, st.just(packet.stream), before | after) | st.builds(EventId, streams(), after)
+    reason = reason.filter(lambda by: by.stream != packet.stream or not packet.first <= by.seq <= packet.last)
+    return packet.thin([(seq, draw(reason)) for seq in sorted(purged)], draw(st.booleans()))
 
 
 MESSAGES: tuple[type[msgspec.Struct], ...] = wire.Message.__args__

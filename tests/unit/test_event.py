@@ -14,12 +14,15 @@ from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import (
     ATTRIBUTES_MAX,
     BODY_BYTES_MAX,
+    IDS_MAX,
     INT_MAX,
     INT_MIN,
     KEY_LENGTH_MAX,
     NAME_LENGTH_MAX,
-    OBSOLETES_MAX,
+    REACH_MAX,
+    Commit,
     Content,
+    Relation,
     check_content,
 )
 from gossamer.messages.ids import SEQ_MAX, STREAM_LENGTH_MAX, EventId
@@ -48,17 +51,7 @@ A1 = EventId("default/a", 1)
 BAD: dict[str, list[Any]] = {
     "key": [7, b"k", "a\0", "\ud800", "k" * (KEY_LENGTH_MAX + 1)],
     "rank": [True, math.nan, math.inf, -math.inf, INT_MAX + 1, INT_MIN - 1, "1", []],
-    "obsoletes": [
-        None,
-        7,
-        {A1},
-        (A1,) * (OBSOLETES_MAX + 1),
-        ("default/a:1",),
-        (A1, None),
-        (["default/a", 1],),
-    ]
-    + [(EventId(stream, seq),) for stream, seq in [("ab", 1), ("a/\0", 1), ("a" * (STREAM_LENGTH_MAX + 1), 1)]]
-    + [(EventId("default/a", seq),) for seq in [-1, SEQ_MAX + 1, True, 1.0, None]],
+    "relation": [7, (A1,)],
     "deleted": [None, 1, "yes"],
     "time": [-1, INT_MAX + 1, 1.5, None, True],
     "body": ["text", bytearray(b"x"), memoryview(b"x"), None, b"x" * (BODY_BYTES_MAX + 1)],
@@ -76,6 +69,32 @@ def test_a_bad_field_is_one_clear_line(field: str, value: Any) -> None:
         check_content(content)
     assert len(str(refused.value)) < 200
     assert "\n" not in str(refused.value)
+
+
+BAD_IDS: list[Any] = [(A1,) * (IDS_MAX + 1), ("default/a:1",), (A1, None), (["default/a", 1],)]
+BAD_IDS += [(EventId(stream, 1),) for stream in ["ab", "a/\0", "a" * (STREAM_LENGTH_MAX + 1)]]
+BAD_IDS += [(EventId("default/a", seq),) for seq in [-1, SEQ_MAX + 1, True, 1.0, None]]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ids", BAD_IDS)
+def test_what_cannot_be_an_id_is_not_obsoleted(ids: Any) -> None:
+    with pytest.raises(UsageError, match="obsoletes: "):
+        check_content(Content(relation=Relation(ids=ids)))
+
+
+@pytest.mark.parametrize(
+    ("relation", "complaint"),
+    [
+        (Relation(near=bytes(REACH_MAX // 8 + 1)), "at most its 256"),
+        (Relation(group=True, ids=(A1,)), "scope"),
+        (Relation(group=True, near=b"\x01"), "scope"),
+        (Relation(group=True, part=(0, 1)), "scope"),
+        (Relation(commit=Commit(1, ("\0",))), "key: "),
+    ],
+)
+def test_a_relation_that_no_receiver_could_use_is_refused(relation: Relation, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        check_content(Content(key="k", relation=relation))
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)

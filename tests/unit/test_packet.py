@@ -4,12 +4,13 @@ from typing import Any
 import pytest
 
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import BODY_BYTES_MAX, Content, Event
+from gossamer.messages.event import BODY_BYTES_MAX, Content, Event, Head, Relation
 from gossamer.messages.ids import SEQ_MAX, EventId
-from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Hole, Packet, pack
+from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Hole, Packet, assemble, pack
 
 A = "default/a"
 B9 = EventId("default/b", 9)
+A20 = EventId(A, 20)
 
 
 def five() -> Packet:
@@ -42,10 +43,30 @@ def test_cut() -> None:
 
 
 def test_thin_leaves_holes_that_say_why() -> None:
-    thinned = five().thin([(8, B9), (9, B9), (10, None), (99, B9)])
+    thinned = five().thin([(8, B9), (9, B9), (10, A20), (99, B9)])
     assert keys(thinned) == [(7, "k0"), (11, "k4")]
-    assert thinned.holes == (Hole(8, 9, B9), Hole(10, 10, None))
+    assert thinned.holes == (Hole(8, 9, B9), Hole(10, 10, 20))
     assert (thinned.first, thinned.last) == (7, 11)
+
+
+def test_a_hole_names_its_own_stream_by_seq_alone() -> None:
+    thinned = five().thin([(8, A20), (9, B9)], final=True)
+    assert thinned.holes == (Hole(8, 8, 20, True), Hole(9, 9, B9, True))
+    assert [thinned.obsoleter(hole) for hole in thinned.holes] == [A20, B9]
+    assert thinned.cut(8, 8).holes[0].final
+
+
+def test_assemble_makes_a_packet_of_what_is_left() -> None:
+    thinned = five().thin([(8, A20), (9, A20), (11, B9)])
+    pieces: dict[int, Any] = dict(thinned.encoded()) | {8: (20, False), 9: (20, False), 11: (B9, False)}
+    assert assemble(A, sorted(pieces.items())) == thinned
+    assert assemble(A, [(5, (B9, True))]).events() == []
+
+
+def test_heads_are_what_purging_needs() -> None:
+    relation = Relation(near=b"\x05", ids=(B9,))
+    packet = pack(A, 7, [Content("k", 3, relation, 99, True, {"a": 1}, b"b"), Content()]).thin([(8, A20)])
+    assert packet.heads() == [(7, Head("k", 3, relation, 99))]
 
 
 def test_cut_through_a_hole_keeps_its_part() -> None:
@@ -61,8 +82,8 @@ def test_join_undoes_cut_also_within_a_hole() -> None:
 
 
 def test_join_keeps_holes_of_different_reasons_apart() -> None:
-    joined = five().thin([(11, B9)]).join(pack(A, 12, [Content()]).thin([(12, None)]))
-    assert joined.holes == (Hole(11, 11, B9), Hole(12, 12, None))
+    joined = five().thin([(11, B9)]).join(pack(A, 12, [Content()]).thin([(12, A20)]))
+    assert joined.holes == (Hole(11, 11, B9), Hole(12, 12, 20))
 
 
 @pytest.mark.parametrize(("first", "last"), [(6, 8), (10, 12), (9, 8)])
@@ -111,14 +132,15 @@ def test_a_join_that_nobody_would_accept_is_refused() -> None:
         ({"blob": b"x"}, "add up"),
         ({"first": SEQ_MAX - 1}, "seq out of range"),
         ({"holes": ()}, "disagree"),
-        ({"holes": (Hole(7, 7), Hole(8, 8))}, "disagree"),
-        ({"holes": (Hole(9, 9),)}, "disagree"),
-        ({"holes": (Hole(8, 8), Hole(8, 8))}, "ascend"),
-        ({"holes": (Hole(9, 9), Hole(8, 8))}, "ascend"),
-        ({"holes": (Hole(8, 10),)}, "ascend"),
-        ({"holes": (Hole(6, 8),)}, "ascend"),
-        ({"holes": (Hole(8, 7),)}, "ascend"),
-        ({"holes": (Hole(0, SEQ_MAX),)}, "ascend"),
+        ({"holes": (Hole(7, 7, B9), Hole(8, 8, B9))}, "disagree"),
+        ({"holes": (Hole(9, 9, B9),)}, "disagree"),
+        ({"holes": (Hole(8, 8, B9), Hole(8, 8, B9))}, "ascend"),
+        ({"holes": (Hole(9, 9, B9), Hole(8, 8, B9))}, "ascend"),
+        ({"holes": (Hole(8, 10, B9),)}, "ascend"),
+        ({"holes": (Hole(6, 8, B9),)}, "ascend"),
+        ({"holes": (Hole(8, 7, B9),)}, "ascend"),
+        ({"holes": (Hole(0, SEQ_MAX, B9),)}, "ascend"),
+        ({"holes": (Hole(8, 8, 8),)}, "obsoletes itself"),
     ],
 )
 def test_a_packet_is_valid_by_construction(change: dict[str, Any], complaint: str) -> None:
@@ -127,7 +149,7 @@ def test_a_packet_is_valid_by_construction(change: dict[str, Any], complaint: st
         "first": 7,
         "sizes": struct.pack("<3I", 1, 0, 1),
         "blob": b"\x90\x90",
-        "holes": (Hole(8, 8),),
+        "holes": (Hole(8, 8, B9),),
     }
     assert Packet(**good).last == 9
     with pytest.raises(ValueError, match=complaint):
@@ -162,7 +184,7 @@ def test_a_nul_is_found_by_verify(content: Content) -> None:
 
 def test_an_event_cannot_choose_its_own_id() -> None:
     # Nine bytes: an array of eight whose last is an id. It is overwritten, and the strict reader refuses it.
-    forged = raw(b"\x98\xc0\xc0\x90\xc2\x00\x80\xc4\x00\x92\xa9default/z\x05")
+    forged = raw(b"\x98\xc0\xc0\xc0\x00\xc2\x80\xc4\x00\x92\xa9default/z\x05")
     assert [event.id for event in forged.events()] == [EventId(A, 7)]
     with pytest.raises(PeerError):
         forged.verify()
