@@ -69,6 +69,9 @@ def obsoletes(newer: Told, older: Told) -> bool:
             return True
     if said is None:
         return False
-    if said.near and stream == by_stream and 0 < by_seq - seq <= REACH_MAX:
-        return bool(int.from_bytes(said.near, "little") >> (by_seq - seq - 1) & 1)
-    return older.id in said.ids and (stream != by_stream or seq < by_seq)
+    if stream == by_stream:
+        if not 0 < by_seq - seq:
+            return False
+        if by_seq - seq <= REACH_MAX and int.from_bytes(said.near, "little") >> (by_seq - seq - 1) & 1:
+            return True
+    return older.id in said.ids
