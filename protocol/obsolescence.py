@@ -70,7 +70,7 @@ def obsoletes(newer: Told, older: Told) -> bool:
     if said is None:
         return False
     if stream == by_stream:
-        if not 0 < by_seq - seq:
+        if not by_seq - seq > 0:
             return False
         if by_seq - seq <= REACH_MAX and int.from_bytes(said.near, "little") >> (by_seq - seq - 1) & 1:
             return True
