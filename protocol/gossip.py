@@ -41,12 +41,13 @@ class Answers:
         for span in lacks:
             absent = IntervalSet()
             for first, last in span.ranges:
-                found = self.find(span.stream, first, last) if budget > 0 else []
+                found = self._with_obsoleters(self.find(span.stream, first, last)) if budget > 0 else []
                 for packet in found:
                     budget -= len(packet.blob)
                 packets += found
                 if budget > 0:
-                    for part in IntervalSet((packet.first, packet.last) for packet in found).gaps(first, last):
+                    here = IntervalSet((p.first, p.last) for p in found if p.stream == span.stream)
+                    for part in here.gaps(first, last):
                         absent.add(*part)
             stream = self._receiver.streams.get(span.stream)
             if absent and stream is not None:
@@ -64,6 +65,14 @@ class Answers:
         for gap in IntervalSet((packet.first, packet.last) for packet in found).gaps(first, last):
             found += self._sender.find(stream, *gap)
         return found
+
+    def _with_obsoleters(self, packets: list[Packet]) -> list[Packet]:
+        """With the marks of what was purged, what replaced it: without it they are of no use."""
+        named = {packet.obsoleter(hole): None for packet in packets for hole in packet.holes if not hole.final}
+        for stream, seq in named:
+            if not any(p.stream == stream and p.first <= seq <= p.last for p in packets):
+                packets = [*packets, *self.find(stream, seq, seq)]
+        return packets
 
     def _sample(self, requester: NodeId, packets: Iterable[Packet]) -> None:
         """Requests reach members at random, so how many reach this one tells how many lack it (rpbcast §8)."""

@@ -109,7 +109,7 @@ class Node:
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record)
         self.selection = Selection(ctx)
         self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
-        self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened)
+        self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened, self.repair.on_awaited)
         self.repair.attach(self._excuse)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
@@ -359,24 +359,29 @@ class Node:
             self.orphans.on_origin(stream, message.origin)
         if message.hops:
             for packet in fresh:
-                self.dissemination.relay(sender, message, packet)
+                if packet.stream == message.packet.stream:
+                    self.dissemination.relay(sender, message, packet)
         if self.logger is not None and not fresh and self.position(message.packet.stream) >= message.packet.last:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
         fresh = self.receiver.accept(packet, from_logger)
         if fresh:
-            name = packet.stream
-            stream = self.receiver.streams[name]
-            if stream.beat is not None:
-                self.heartbeats.on_active(stream)
+            self._took(packet.stream)
             for part in fresh:
                 self.buffer.add(part, self._ctx.round)
+                if part.stream != packet.stream:  # a mark that waited for what came
+                    self._took(part.stream)
             if self.logger is not None:
                 self.logger.store(fresh, origin)
-            else:
-                self.exchange.touch(name)
         return fresh
+
+    def _took(self, name: StreamId) -> None:
+        stream = self.receiver.streams[name]
+        if stream.beat is not None:
+            self.heartbeats.on_active(stream)
+        if self.logger is None:
+            self.exchange.touch(name)
 
     def _disseminate(self, packets: Iterable[Packet]) -> None:
         for packet in packets:

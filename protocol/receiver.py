@@ -6,34 +6,52 @@ The receiver only finds out what is missing; `repair` gets it. A packet in order
 
 from collections.abc import Callable
 
-from gossamer.messages.ids import StreamId
-from gossamer.messages.packet import Packet
+from gossamer.messages.ids import EventId, StreamId
+from gossamer.messages.packet import Hole, Packet
 from gossamer.messages.wire import Position
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Deliver, Reason, Skip
 from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.marks import Marks
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stream import Gaps, Held, Stream
 
 OnGap = Callable[[Stream, int, int], None]
 OnOpened = Callable[[Stream], None]
+NEVER: tuple[Reason, ...] = ("void", "lost")
 
 
 class Receiver:
     """All streams that this node receives."""
 
-    __slots__ = ("_ctx", "held_bytes", "_on_gap", "_on_opened", "retired", "streams")
+    __slots__ = ("_ctx", "held_bytes", "marks", "_on_awaited", "_on_gap", "_on_opened", "retired", "streams")
 
-    def __init__(self, ctx: Context, on_gap: OnGap, on_opened: OnOpened = lambda _: None) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        on_gap: OnGap,
+        on_opened: OnOpened = lambda _: None,
+        on_awaited: OnGap = lambda *_: None,
+    ) -> None:
+        """`on_gap` hears of what is missing, `on_awaited` of what is missing and marked as obsoleted by something that
+        is not here yet."""
         self._ctx = ctx
         self._on_gap = on_gap
         self._on_opened = on_opened
+        self._on_awaited = on_awaited
+        self.marks = Marks()
         self.held_bytes = 0
         self.streams: dict[StreamId, Stream] = {}
         self.retired = RetiredStreams()
 
     def accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
-        """Take in a packet; returns the parts of it that were new."""
+        """Take in a packet; returns what was new: parts of it, and marks that waited for them."""
+        fresh = self._accept_marked(packet, from_logger) if packet.holes else self._accept(packet, from_logger)
+        if self.marks and fresh:
+            return (*fresh, *self._release_marks(fresh, from_logger))
+        return fresh
+
+    def _accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         stream = self.streams.get(packet.stream)
         if stream is None:
             stream = self.open(packet.stream)
@@ -65,12 +83,61 @@ class Receiver:
         if stream.gaps is None:
             return
         for part in stream.gaps.lacks(first, last):
+            if reason in NEVER:
+                if stream.never is None:
+                    stream.never = IntervalSet()
+                stream.never.add(*part)
             stream.gaps.resolve(*part)
             stream.gaps.hold(Held(*part, reason))
             if stream.excused is None:
                 stream.excused = IntervalSet()
             stream.excused.add(*part)
         self._release(stream)
+
+    # Purge marks ----------------------------------------------------------------------------------------------------
+
+    def has(self, event: EventId) -> bool:
+        """Whether an event is here, or was, or is not ours to have any more: then it excuses what it obsoletes."""
+        stream = self.streams.get(event.stream)
+        return event.stream in self.retired if stream is None else stream.has(event.seq)
+
+    def _accept_marked(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+        """Events first, since a mark may name one of them; then each mark if it is final, or what it names is here."""
+        fresh: list[Packet] = []
+        at = packet.first
+        for hole in packet.holes:
+            if at < hole.first:
+                fresh += self._accept(packet.cut(at, hole.first - 1), from_logger)
+            at = hole.last + 1
+        if at <= packet.last:
+            fresh += self._accept(packet.cut(at, packet.last), from_logger)
+        for hole in packet.holes:
+            fresh += self._accept_mark(packet, hole, from_logger)
+        return tuple(fresh)
+
+    def _accept_mark(self, packet: Packet, hole: Hole, from_logger: bool) -> tuple[Packet, ...]:
+        mark, by = packet.cut(hole.first, hole.last), packet.obsoleter(hole)
+        if hole.final or self.has(by):
+            return self._accept(mark, from_logger)
+        stream = self.learn(packet.stream, hole.last)
+        if stream is not None and stream.gaps is not None and stream.gaps.lacks(hole.first, hole.last):
+            self.marks.wait(mark, by)
+            self._on_awaited(stream, hole.first, hole.last)
+        return ()
+
+    def _release_marks(self, fresh: tuple[Packet, ...], from_logger: bool) -> list[Packet]:
+        """What has come is what some marks waited for; what these cover may in turn be what others waited for."""
+        released: list[Packet] = []
+        came = list(fresh)
+        while came:
+            part = came.pop()
+            for mark in self.marks.release(part.stream, part.first, part.last):
+                covered = self._accept(mark, from_logger)
+                released += covered
+                came += covered
+        return released
+
+    # Streams --------------------------------------------------------------------------------------------------------
 
     def begin(self, vector: tuple[Position, ...]) -> None:
         """Start at t_join: what is up to these positions is not ours to receive."""

@@ -30,11 +30,15 @@ UNANSWERED_MAX = 2
 """So many requests in a row that loggers did not answer count as one `Busy`."""
 
 
+AWAITED_ROUNDS = 4
+"""So long a purged event is not asked for, in the hope for what obsoleted it."""
+
+
 class Repair:
     """What is missing, in which phase, and of whom it was asked."""
 
     __slots__ = (
-        "_ageing", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_late", "_membership", "_on_late", "_open",
+        "_ageing", "_awaited", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_late", "_membership", "_on_late", "_open",
         "_selection", "_serial", "_turn", "_unanswered", "_wanted", "hurry",
     )  # fmt: skip
 
@@ -56,6 +60,7 @@ class Repair:
         self._excuse: Callable[[Stream, int, int, Reason], None] | None = None
         self._open: dict[StreamId, Stream] = {}
         self._grace: deque[tuple[float, Stream, int, int]] = deque()
+        self._awaited: deque[tuple[float, Stream, int, int]] = deque()
         self._ageing: deque[tuple[int, Stream, int, int]] = deque()
         self._late: deque[tuple[int, Stream, int, int]] = deque()
         self._flights: list[tuple[float, int, Stream, int, int, bool]] = []
@@ -99,6 +104,14 @@ class Repair:
         else:
             self._age(stream, first, last)
 
+    def on_awaited(self, stream: Stream, first: int, last: int) -> None:
+        """It was purged for something that is to come: do not ask for it while that is likely to be on its way."""
+        gaps = stream.gaps
+        assert gaps is not None
+        for part in gaps.lacks(first, last):
+            gaps.awaited.add(*part)
+        self._awaited.append((self._ctx.now + AWAITED_ROUNDS * self._ctx.config.round_interval_s, stream, first, last))
+
     def on_collected(self, spans: Iterable[Span]) -> None:
         """A member had these and has collected them: ask a logger from now on."""
         if not self._membership.loggers:
@@ -111,7 +124,7 @@ class Repair:
                     parts = self._to_logger_phase(stream, first, last)
                     for part in parts:
                         stream.gaps.asked.remove(*part)
-                    _extend(moved, stream, parts)
+                    _extend(moved, stream, [free for part in parts for free in stream.gaps.awaited.gaps(*part)])
         self._recover(moved)
 
     def on_busy(self) -> None:
@@ -148,8 +161,8 @@ class Repair:
             _, stream, first, last = self._grace.popleft()
             if stream.gaps is not None:
                 stream.gaps.asked.remove(first, last)
-                _extend(peers, stream, stream.gaps.gmissing.overlap(first, last))
-                _extend(loggers, stream, stream.gaps.missing.overlap(first, last))
+                _extend(peers, stream, stream.gaps.askable(stream.gaps.gmissing, first, last))
+                _extend(loggers, stream, stream.gaps.askable(stream.gaps.missing, first, last))
         if peers and (target := self._selection.choose(self._membership.active)) is not None:
             self._ctx.send(target, Request(self._fly(peers, target, logger=False)))
         self._recover(loggers)
@@ -172,10 +185,8 @@ class Repair:
                         gaps.missing.remove(first, last)
                         gaps.early.remove(first, last)
                         gaps.gmissing.add(first, last)
-            for first, last in gaps.gmissing.ranges():
-                _extend(peers, stream, gaps.asked.gaps(first, last))
-            for first, last in gaps.missing.ranges():
-                _extend(loggers, stream, gaps.asked.gaps(first, last))
+            _extend(peers, stream, gaps.askable(gaps.gmissing, stream.next, stream.lastseen))
+            _extend(loggers, stream, gaps.askable(gaps.missing, stream.next, stream.lastseen))
         self._recover(loggers)
         return self._fly(peers, target, logger=False) if target is not None else ()
 
@@ -202,6 +213,10 @@ class Repair:
 
     def _land(self) -> None:
         """What was asked for and did not come may be asked for again."""
+        while self._awaited and self._awaited[0][0] <= self._ctx.now:
+            _, stream, first, last = self._awaited.popleft()
+            if stream.gaps is not None:
+                stream.gaps.awaited.remove(first, last)
         overdue = False
         landed: dict[StreamId, None] = {}
         while self._flights and self._flights[0][0] <= self._ctx.now:

@@ -40,7 +40,7 @@ def _first(held: Held) -> int:
 class Gaps:
     """The open gaps of one stream."""
 
-    __slots__ = ("asked", "early", "gmissing", "held", "missing", "sealed", "votes")
+    __slots__ = ("asked", "awaited", "early", "gmissing", "held", "missing", "sealed", "votes")
 
     def __init__(self) -> None:
         self.gmissing = IntervalSet()
@@ -49,6 +49,8 @@ class Gaps:
         """Missing, in the logger phase."""
         self.asked = IntervalSet()
         """Missing and not to be requested now: within the reorder grace, or in flight from somebody."""
+        self.awaited = IntervalSet()
+        """Missing and not to be requested now: purged on the way for something that is not here yet."""
         self.early = IntervalSet()
         """In `missing` without having been gossiped for: loggers were calm (`repair_first`)."""
         self.sealed = IntervalSet()
@@ -61,9 +63,14 @@ class Gaps:
         """What of the span is missing, in either phase."""
         return sorted(self.gmissing.overlap(first, last) + self.missing.overlap(first, last))
 
+    def askable(self, phase: IntervalSet, first: int, last: int) -> list[tuple[int, int]]:
+        """What of a span is missing in a phase and may be requested now."""
+        parts = [part for missing in phase.overlap(first, last) for part in self.asked.gaps(*missing)]
+        return [part for free in parts for part in self.awaited.gaps(*free)] if self.awaited else parts
+
     def resolve(self, first: int, last: int) -> None:
         """It is here, or it is excused: nobody need be asked any more."""
-        for each in (self.gmissing, self.missing, self.asked, self.early, self.sealed):
+        for each in (self.gmissing, self.missing, self.asked, self.awaited, self.early, self.sealed):
             each.remove(first, last)
 
     def hold(self, held: Held) -> None:
@@ -73,7 +80,7 @@ class Gaps:
 class Stream:
     """The receiving side of one stream."""
 
-    __slots__ = ("beat", "excused", "gaps", "id", "lastseen", "limit", "next", "origin", "start")
+    __slots__ = ("beat", "excused", "gaps", "id", "lastseen", "limit", "never", "next", "origin", "start")
 
     def __init__(self, stream: StreamId, start: int = 0) -> None:
         self.id = stream
@@ -85,6 +92,8 @@ class Stream:
         """The highest seq known to exist."""
         self.gaps: Gaps | None = None
         self.excused: IntervalSet | None = None
+        self.never: IntervalSet | None = None
+        """Of what is excused, that which nobody will ever see: void or lost."""
         self.beat: Beat | None = None
         """Its entry in the heartbeat table, while it is idle."""
         self.origin: NodeId | None = None
@@ -99,6 +108,12 @@ class Stream:
         if beyond <= last:
             parts.append((beyond, last))
         return parts
+
+    def has(self, seq: int) -> bool:
+        """Whether an event is here, was, or was replaced: whatever it obsoletes may be left out."""
+        if seq > self.lastseen or (self.never is not None and seq in self.never):
+            return False
+        return self.gaps is None or not self.gaps.lacks(seq, seq)
 
     def had(self, first: int, last: int) -> list[tuple[int, int]]:
         """What of the span has been received here, whether or not it is still at hand."""
@@ -123,9 +138,10 @@ class Stream:
             assert first == at, f"{min(first, at)} is in two places or in none: {self.story()}"
             at = last + 1
         assert at == self.lastseen + 1, self.story()
-        for first, last in (*gaps.asked.ranges(), *gaps.early.ranges(), *gaps.sealed.ranges()):
+        named = (gaps.asked, gaps.awaited, gaps.early, gaps.sealed)
+        for first, last in (part for each in named for part in each.ranges()):
             lacked = gaps.gmissing.count_within(first, last) + gaps.missing.count_within(first, last)
-            assert lacked == last - first + 1, f"asked for or sealed, but not missing: {self.story()}"
+            assert lacked == last - first + 1, f"asked for, awaited or sealed, but not missing: {self.story()}"
         for first, last in gaps.sealed.ranges():
             assert gaps.missing.overlap(first, last) == [(first, last)], f"sealed, but not a logger's: {self.story()}"
 
@@ -137,5 +153,5 @@ class Stream:
         gaps, held = self.gaps, [(held.first, held.last) for held in self.gaps.held]
         return (
             f"{told} gmissing={gaps.gmissing} missing={gaps.missing} held={held} asked={gaps.asked} "
-            f"early={gaps.early} sealed={gaps.sealed}"
+            f"awaited={gaps.awaited} early={gaps.early} sealed={gaps.sealed}"
         )

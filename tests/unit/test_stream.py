@@ -61,7 +61,7 @@ def test_what_is_held_is_held_in_order():
         ("in two places or in none", {"gmissing": [(0, 3)], "held": [(5, 9)]}),
         ("lastseen=9", {"gmissing": [(0, 8)]}),
         ("no gap, yet not in order", {"held": [(0, 9)]}),
-        ("asked for or sealed, but not missing", {"gmissing": [(0, 3)], "held": [(4, 9)], "asked": [(3, 4)]}),
+        ("asked for, awaited or sealed, but not missing", {"gmissing": [(0, 3)], "held": [(4, 9)], "asked": [(3, 4)]}),
         ("sealed, but not a logger's", {"gmissing": [(0, 9)], "sealed": [(1, 1)]}),
     ],
 )
