@@ -1,0 +1,302 @@
+"""A bounded buffer that makes room by leaving out what has become pointless (000 §4.2, 003 §3.1).
+
+Events wait here in the order in which they came. Of five, three of which set `x`, with room for three:
+
+    append x=1      x=1
+    append y=1      x=1 y=1
+    append x=2          y=1 x=2          x=1 is obsolete, and out at once ("eager")
+    append z=1          y=1 x=2 z=1
+    append w=1          y=1 x=2 w=1      full, and nothing is obsolete: a random one goes ("random"), here z=1
+
+A buffer between two that are fast enough is empty, so nothing is ever left out; the slower the reader, the more of what
+it would have got is obsolete by the time it gets there. That is what makes a slow reader cheap: it falls behind in
+events, not in state.
+
+    semantic    eager     what an arrival obsoletes is purged at once
+                lazy      it is purged when there is no room otherwise, and passed on if there always is
+                off       heads are not looked at
+    overflow    random    with no room and nothing obsolete, entries drawn from those inside make room
+                drop-new  the arrival is left out
+                refuse    the arrival is handed back, and the buffer is as it was
+
+Nothing is left out silently: every call returns what it left out and why. An arrival that is obsolete already (by what
+is inside, or by what has gone through: protocol/memory.py) is never let in, lazy or not, since whoever reads the buffer
+would go back in time. An arrival that does not get in purges nothing: what it obsoletes may be all that a reader gets.
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from gossamer.messages.event import Head
+from gossamer.messages.ids import EventId, StreamId
+from gossamer.protocol.memory import Memory
+from gossamer.protocol.purge_index import Entry, Index
+
+__all__ = ["Entry", "Omitted", "Overflow", "PurgingBuffer", "Semantic"]
+
+Semantic = Literal["eager", "lazy", "off"]
+Overflow = Literal["random", "drop-new", "refuse"]
+Reason = Literal["obsoleted", "overflow", "refused"]
+
+BYTES_MAX = 64 * 2**20
+QUEUE_SLACK = 64
+_tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
+
+
+class Omitted(Struct, frozen=True, gc=False):
+    """An event that a buffer left out: for one that obsoletes it, or because there was no room.
+
+    `refused` is the arrival that a buffer with `overflow="refuse"` had no room for: nothing happened to it, or to what
+    it obsoletes. It is always the last of what a call returns.
+    """
+
+    entry: Entry
+    by: EventId | None = None
+    refused: bool = False
+
+    @property
+    def reason(self) -> Reason:
+        if self.by is not None:
+            return "obsoleted"
+        return "refused" if self.refused else "overflow"
+
+
+class PurgingBuffer:
+    """Events in arrival order, bounded in number and bytes; each id is inside at most once.
+
+    The bounds hold at all times, but for one event that is larger than `bytes_max` by itself and alone in the buffer.
+    """
+
+    __slots__ = (
+        "_queue",
+        "_first",
+        "_count",
+        "_compact_at",
+        "_index",
+        "_marked",
+        "_events_max",
+        "_bytes_max",
+        "_eager",
+        "_overflow",
+        "_rng",
+        "_memory",
+        "bytes",
+    )
+
+    def __init__(
+        self,
+        events_max: int,
+        bytes_max: int = BYTES_MAX,
+        *,
+        semantic: Semantic = "eager",
+        overflow: Overflow = "random",
+        rng: random.Random | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        assert events_max >= 1, events_max
+        assert rng is not None or overflow != "random", "random overflow draws from a generator that is handed in"
+        self._events_max, self._bytes_max = events_max, bytes_max
+        self._eager, self._overflow = semantic == "eager", overflow
+        self._rng = rng
+        self._memory = None if semantic == "off" else memory
+        self._index = None if semantic == "off" else Index()
+        # A list with gaps: what is purged leaves None, and the gaps close when they are as many as the entries.
+        # Removal is O(1) anywhere, and one can draw from it; a dict has neither a quick first nor a quick random entry.
+        self._queue: list[Entry | None] = []
+        self._first = 0
+        self._compact_at = QUEUE_SLACK
+        self._count = 0
+        self._marked: list[Entry] = []
+        self.bytes = 0
+
+    # Coming in ------------------------------------------------------------------------------------------------------
+
+    def append(self, stream: StreamId, seq: int, head: Head | None, size: int, payload: object) -> Sequence[Omitted]:
+        """Take in an event, and tell what is left out for it, or why it is left out itself."""
+        entry = Entry(stream, seq, head, size, payload)
+        index = self._index
+        if head is None or index is None:
+            return self._admit(entry, ())
+        if self._memory is not None and (by := self._memory.obsoleter(stream, seq, head)) is not None:
+            return (Omitted(entry, by),)
+        relation = head.relation
+        if relation is not None and index.plain and not relation.group:
+            index.widen(held for held in self if held.by is None)
+        if (by := index.obsoleter(stream, seq, head)) is not None:
+            return (Omitted(entry, by),)
+        return self._admit(entry, index.obsoleted(stream, seq, head))
+
+    def extend(self, stream: StreamId, run: Iterable[tuple[int, Head | None, int, object]]) -> Sequence[Omitted]:
+        """Append a run of one stream, `(seq, head, size, payload)` each, up to the first that is refused."""
+        omitted: list[Omitted] = []
+        for seq, head, size, payload in run:
+            if more := self.append(stream, seq, head, size, payload):
+                omitted += more
+                if more[-1].refused:
+                    break
+        return omitted
+
+    def passing(self, stream: StreamId, seq: int, head: Head | None) -> Sequence[Omitted]:
+        """Purge what is obsoleted by an event that does not come in: the reader gets that one in another way."""
+        index = self._index
+        if head is None or index is None:
+            return ()
+        if head.relation is not None and index.plain and not head.relation.group:
+            index.widen(held for held in self if held.by is None)
+        victims = index.obsoleted(stream, seq, head)
+        if not victims:
+            return ()
+        by = _tuple(EventId, (stream, seq))
+        if self._eager:
+            return self._purge(victims, by)
+        self._mark(victims, by)
+        return ()
+
+    # Going out ------------------------------------------------------------------------------------------------------
+
+    def take(self, events_max: int, bytes_max: int = BYTES_MAX) -> list[Entry]:
+        """Pass on the first entries, up to these limits; the very first even if it is larger than `bytes_max`."""
+        queue, index, memory = self._queue, self._index, self._memory
+        taken: list[Entry] = []
+        at, end = self._first, len(queue)
+        bytes_left = bytes_max
+        while at < end and len(taken) < events_max:
+            entry = queue[at]
+            if entry is not None:
+                bytes_left -= entry.size
+                if bytes_left < 0 and taken:
+                    break
+                queue[at] = None
+                entry.place = -1
+                self.bytes -= entry.size
+                taken.append(entry)
+                if index is not None:
+                    index.discard(entry)
+                if memory is not None and entry.head is not None:
+                    memory.passed(entry.stream, entry.seq, entry.head)
+            at += 1
+        self._first = at
+        self._count -= len(taken)
+        return taken
+
+    def peek(self) -> Entry | None:
+        """The entry that would be taken next."""
+        return next(iter(self), None)
+
+    def clear(self) -> None:
+        """Forget everything inside; what has gone through is remembered."""
+        for entry in self:
+            entry.place = -1
+        self._queue.clear()
+        self._marked.clear()
+        self._first = self._count = self.bytes = 0
+        self._compact_at = QUEUE_SLACK
+        if self._index is not None:
+            self._index = Index()
+
+    @property
+    def full(self) -> bool:
+        """Whether the next event needs room to be made."""
+        return self._count >= self._events_max or self.bytes >= self._bytes_max
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Entry]:
+        for at in range(self._first, len(self._queue)):
+            if (entry := self._queue[at]) is not None:
+                yield entry
+
+    # Making room ----------------------------------------------------------------------------------------------------
+
+    def _admit(self, entry: Entry, victims: Sequence[Entry]) -> Sequence[Omitted]:
+        """Let in what is not obsolete, by the bounds and the rules for what to leave out: first what is obsolete."""
+        omitted: list[Omitted] = []
+        if not self._fits(entry.size):
+            if self._marked:
+                omitted += self._purge_marked()
+            freed = sum(victim.size for victim in victims)
+            # The others are not thrown out, either, for one that would have the whole buffer to itself.
+            orderly = self._overflow != "random" or entry.size > self._bytes_max
+            if orderly and not self._fits(entry.size - freed, len(victims)):
+                omitted.append(Omitted(entry, None, self._overflow == "refuse"))
+                return omitted
+            omitted += self._purge(victims, entry.id)
+            while not self._fits(entry.size):
+                omitted.append(Omitted(self._evict()))
+        elif self._eager:
+            if victims:
+                omitted = self._purge(victims, entry.id)
+        elif victims:
+            self._mark(victims, entry.id)
+        self._put(entry)
+        return omitted
+
+    def _fits(self, size: int, fewer: int = 0) -> bool:
+        count = self._count - fewer
+        return count == 0 or (count < self._events_max and self.bytes + size <= self._bytes_max)
+
+    def _put(self, entry: Entry) -> None:
+        queue = self._queue
+        if len(queue) >= self._compact_at:
+            self._compact()
+        entry.place = len(queue)
+        queue.append(entry)
+        self._count += 1
+        self.bytes += entry.size
+        if self._index is not None and entry.head is not None:
+            self._index.add(entry)
+
+    def _remove(self, entry: Entry) -> None:
+        self._queue[entry.place] = None
+        entry.place = -1
+        self._count -= 1
+        self.bytes -= entry.size
+
+    def _purge(self, victims: Sequence[Entry], by: EventId) -> list[Omitted]:
+        assert self._index is not None
+        for victim in victims:
+            self._index.discard(victim)
+            self._remove(victim)
+        return [Omitted(victim, by) for victim in victims]
+
+    def _mark(self, victims: Sequence[Entry], by: EventId) -> None:
+        assert self._index is not None
+        for victim in victims:
+            self._index.discard(victim)
+            victim.by = by
+        self._marked += victims
+        if len(self._marked) > 2 * self._count + QUEUE_SLACK:  # a reader that keeps up takes them all the same
+            self._marked = [marked for marked in self._marked if marked.place >= 0]
+
+    def _purge_marked(self) -> list[Omitted]:
+        marked = [marked for marked in self._marked if marked.place >= 0]
+        self._marked.clear()
+        for entry in marked:
+            self._remove(entry)
+        return [Omitted(entry, entry.by) for entry in marked]
+
+    def _evict(self) -> Entry:
+        """Throw out any entry, each as likely as the others."""
+        assert self._rng is not None
+        if len(self._queue) - self._first > 2 * self._count + QUEUE_SLACK:
+            self._compact()  # else large entries after many small ones would be looked for in a long list of gaps
+        queue, first = self._queue, self._first
+        span = len(queue) - first
+        while (entry := queue[first + int(self._rng.random() * span)]) is None:
+            pass
+        if self._index is not None:
+            self._index.discard(entry)
+        self._remove(entry)
+        return entry
+
+    def _compact(self) -> None:
+        kept: list[Entry | None] = []
+        for place, entry in enumerate(self):
+            entry.place = place
+            kept.append(entry)
+        self._queue, self._first = kept, 0
+        self._compact_at = 2 * len(kept) + QUEUE_SLACK

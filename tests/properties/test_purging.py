@@ -1,0 +1,178 @@
+"""Indexed purging is purging by definition: every step of a buffer agrees with a list that is looked through."""
+
+import random
+from collections import Counter
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.messages.event import Commit, Head, Relation
+from gossamer.messages.ids import EventId
+from gossamer.protocol.memory import Memory
+from gossamer.protocol.obsolescence import Told, obsoletes
+from gossamer.protocol.purging import Entry, Omitted, PurgingBuffer
+
+STREAMS = ["g/a", "g/b", "h/a"]
+SEQS = [*range(12), 250, 255, 256, 257, 258, 259, 300, 511, 512, 600]
+"""Most are near one another, and some just within and just beyond the reach of a bitmap."""
+KEYS = ["x", "y", "z"]
+
+ids = st.builds(EventId, st.sampled_from(STREAMS), st.sampled_from(SEQS))
+keys = st.none() | st.sampled_from(KEYS)
+nears = st.just(b"") | st.binary(max_size=2) | st.binary(min_size=32, max_size=32) | st.just(b"\xff" * 32)
+commits = st.builds(Commit, st.integers(0, 4), st.lists(st.sampled_from(KEYS), max_size=3).map(tuple))
+relations = st.one_of(
+    st.none(),
+    st.just(Relation(group=True)),
+    st.builds(
+        Relation,
+        near=nears,
+        ids=st.lists(ids, max_size=4).map(tuple),
+        part=st.none() | st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)),
+        commit=st.none() | st.none() | commits,
+    ),
+)
+heads = st.builds(Head, keys, st.none() | st.integers(0, 3) | st.floats(0, 3), relations, st.integers(0, 3))
+
+
+class Arrival(NamedTuple):
+    id: EventId
+    head: Head | None
+    size: int
+
+    @property
+    def told(self) -> Told:
+        return Told(self.id, self.head or Head())
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple]:
+    """Arrivals, each id once and mostly in order, with events that pass by and takes in between."""
+    events = draw(st.lists(ids, unique=True, max_size=30))
+    if draw(st.booleans()):
+        events.sort(key=lambda id: id.seq)
+        for _ in range(draw(st.integers(0, 3)) if events else 0):
+            events.append(events.pop(draw(st.integers(0, len(events) - 1))))
+    takes = st.tuples(st.integers(0, 4), st.integers(0, 40))
+    steps: list[tuple] = []
+    for id in events:
+        arrival = Arrival(id, draw(heads if draw(st.integers(0, 9)) else st.none()), draw(st.integers(0, 12)))
+        steps.append((draw(st.sampled_from(["append"] * 6 + ["passing"])), arrival))
+        if draw(st.integers(0, 4)) == 0:
+            steps.append(("take", draw(takes)))
+    return steps
+
+
+class Naive:
+    """The definition: everything inside is looked at, one by one."""
+
+    def __init__(self, events_max: int, bytes_max: int, semantic: str, overflow: str) -> None:
+        self.events_max, self.bytes_max, self.semantic, self.overflow = events_max, bytes_max, semantic, overflow
+        self.inside: list[Arrival] = []
+        self.marked: dict[EventId, EventId] = {}
+
+    @property
+    def bytes(self) -> int:
+        return sum(arrival.size for arrival in self.inside)
+
+    def current(self) -> list[Arrival]:
+        if self.semantic == "off":
+            return []
+        return [held for held in self.inside if held.head is not None and held.id not in self.marked]
+
+    def obsoleters(self, arrival: Arrival) -> set[EventId]:
+        if arrival.head is None:
+            return set()
+        return {held.id for held in self.current() if obsoletes(held.told, arrival.told)}
+
+    def obsoleted(self, arrival: Arrival) -> set[EventId]:
+        if arrival.head is None:
+            return set()
+        return {held.id for held in self.current() if obsoletes(arrival.told, held.told)}
+
+    def fits(self, size: int, without: set[EventId]) -> bool:
+        rest = [held.size for held in self.inside if held.id not in without]
+        return not rest or (len(rest) < self.events_max and sum(rest) + size <= self.bytes_max)
+
+    def drop(self, gone: set[EventId]) -> None:
+        self.inside = [held for held in self.inside if held.id not in gone]
+        for id in gone:
+            self.marked.pop(id, None)
+
+    def append(self, arrival: Arrival, omitted: list[Omitted]) -> None:
+        """Check what a buffer says it left out for an arrival, and do likewise."""
+        told = {(item.entry.stream, item.entry.seq): item for item in omitted}
+        assert len(told) == len(omitted), "left out twice"
+        itself = told.pop(arrival.id, None)
+        if obsoleters := self.obsoleters(arrival):
+            assert itself is not None
+            assert itself.by in obsoleters
+            assert not told
+            return
+        victims = self.obsoleted(arrival)
+        expected: dict[EventId, EventId | None] = {}
+        if not self.fits(arrival.size, set()):
+            expected |= self.marked
+        full = not self.fits(arrival.size, set(expected))
+        lost = not self.fits(arrival.size, set(expected) | victims)
+        if lost and (self.overflow != "random" or arrival.size > self.bytes_max):
+            assert itself == Omitted(itself.entry, None, self.overflow == "refuse")
+            assert {id: item.by for id, item in told.items()} == expected
+            self.drop(set(expected))
+            return
+        assert itself is None
+        if self.semantic == "eager" or not self.fits(arrival.size, set()):
+            expected |= dict.fromkeys(victims, arrival.id)
+        else:
+            self.marked |= dict.fromkeys(victims, arrival.id)
+        assert {id: item.by for id, item in told.items() if item.reason == "obsoleted"} == expected
+        evicted = [id for id, item in told.items() if item.reason == "overflow"]
+        assert bool(evicted) == lost
+        assert full or not evicted
+        for id in evicted:  # no more than it takes
+            assert not self.fits(arrival.size, set(expected))
+            expected[id] = None
+        assert self.fits(arrival.size, set(expected))
+        self.drop(set(expected))
+        self.inside.append(arrival)
+
+    def passing(self, arrival: Arrival, omitted: list[Omitted]) -> None:
+        victims = self.obsoleted(arrival)
+        if self.semantic == "lazy":
+            self.marked |= dict.fromkeys(victims, arrival.id)
+            victims = set()
+        assert {item.entry.id: item.by for item in omitted} == dict.fromkeys(victims, arrival.id)
+        self.drop(victims)
+
+    def take(self, events_max: int, bytes_max: int, taken: list[Entry]) -> None:
+        expected: list[Arrival] = []
+        for held in self.inside[:events_max]:
+            if expected and sum(one.size for one in expected) + held.size > bytes_max:
+                break
+            expected.append(held)
+        assert [entry.id for entry in taken] == [held.id for held in expected]
+        self.drop({held.id for held in expected})
+
+
+@given(
+    histories(),
+    st.sampled_from(["eager", "lazy", "off"]),
+    st.sampled_from(["random", "drop-new", "refuse"]),
+    st.integers(1, 20),
+    st.integers(5, 100),
+)
+def test_every_step_agrees_with_the_definition(steps, semantic, overflow, events_max, bytes_max):
+    buffer = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow=overflow, rng=random.Random(1))
+    naive = Naive(events_max, bytes_max, semantic, overflow)
+    for what, about in steps:
+        if what == "append":
+            naive.append(about, buffer.append(*about.id, about.head, about.size, about))
+        elif what == "passing":
+            naive.passing(about, buffer.passing(*about.id, about.head))
+        else:
+            naive.take(*about, buffer.take(*about))
+        assert [entry.payload for entry in buffer] == naive.inside
+        assert (len(buffer), buffer.bytes) == (len(naive.inside), naive.bytes)
+        assert len(buffer) <= events_max
+        assert buffer.bytes <= bytes_max or len(buffer) == 1
