@@ -5,7 +5,7 @@ from typing import Any
 
 from gossamer.messages.event import Content
 from gossamer.messages.wire import Message
-from gossamer.protocol.effects import Acked, Collect, Deliver, Record, Refused, Skip, Status
+from gossamer.protocol.effects import Acked, Collect, Deliver, Ready, Record, Refused, Skip, Status
 
 
 class Observer:
@@ -21,6 +21,9 @@ class Observer:
         """Events are offered to a node. A `refused` that follows takes it back."""
 
     def refused(self, at_s: float, node: str, refused: Refused) -> None: ...
+
+    def ready(self, at_s: float, node: str, ready: Ready) -> None:
+        """A stream that was refused for back-pressure may be published to again."""
 
     def delivered(self, at_s: float, node: str, deliver: Deliver) -> None: ...
 
@@ -70,6 +73,7 @@ class Audience:
     crashed: tuple[Callable[[float, str], None], ...] = ()
     published: tuple[Callable[[float, str, str, tuple[Content, ...]], None], ...] = ()
     refused: tuple[Callable[[float, str, Refused], None], ...] = ()
+    ready: tuple[Callable[[float, str, Ready], None], ...] = ()
     delivered: tuple[Callable[[float, str, Deliver], None], ...] = ()
     skipped: tuple[Callable[[float, str, Skip], None], ...] = ()
     acked: tuple[Callable[[float, str, Acked], None], ...] = ()

@@ -21,6 +21,7 @@ from gossamer.lab.topology import Topology, uniform
 from gossamer.messages import codec
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
+from gossamer.messages.packet import Packet
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import (
     Acked,
@@ -30,6 +31,7 @@ from gossamer.protocol.effects import (
     Effect,
     Load,
     Persist,
+    Ready,
     Refused,
     Send,
     Skip,
@@ -72,12 +74,14 @@ class Host:
     """The machine a node runs on: what is left of it when the node crashes."""
 
     __slots__ = (
-        "name", "logger", "peers", "config", "storage", "incarnation", "node",
+        "applications", "name", "logger", "peers", "config", "storage", "incarnation", "node",
         "wake_s", "wakes", "woken_s", "spins", "synced_s",
     )  # fmt: skip
 
     def __init__(self, name: str, logger: bool, peers: tuple[str, ...], config: Config) -> None:
         self.name = name
+        self.applications: tuple[Callable[[Packet], None], ...] = ()
+        """Whoever is handed what is delivered here; gone with a crash."""
         self.logger = logger
         self.peers = peers
         self.config = config
@@ -189,6 +193,17 @@ class World:
             raise UsageError(f"{name} is down")
         self._handle(host, host.node, input)
 
+    def offer(self, name: str, input: Input) -> None:
+        """Hand an input to a node if it is up."""
+        host = self._host(name)
+        if host.node is not None:
+            self._handle(host, host.node, input)
+
+    def attach(self, name: str, deliver: Callable[[Packet], None]) -> None:
+        """An application at a node: it is handed every packet that is delivered there, until the node crashes."""
+        host = self._host(name)
+        host.applications = (*host.applications, deliver)
+
     def publish(self, name: str, stream: str, contents: tuple[Content, ...]) -> None:
         if self.is_up(name):
             for see in self.audience.published:
@@ -201,6 +216,7 @@ class World:
         if host.node is None:
             return
         host.node = None
+        host.applications = ()
         host.wake_s = math.inf
         host.wakes += 1
         for see in self.audience.crashed:
@@ -278,6 +294,8 @@ class World:
                 case Deliver():
                     for see_delivered in audience.delivered:
                         see_delivered(now_s, name, effect)
+                    for deliver in host.applications:
+                        deliver(effect.packet)
                 case Persist():
                     host.synced_s = max(host.synced_s, now_s + self.sync_s)
                     self.agenda.at(host.synced_s, self._sync, host, host.incarnation, effect)
@@ -296,6 +314,9 @@ class World:
                 case Refused():
                     for see_refused in audience.refused:
                         see_refused(now_s, name, effect)
+                case Ready():
+                    for see_ready in audience.ready:
+                        see_ready(now_s, name, effect)
                 case Became():
                     for see_became in audience.became:
                         see_became(now_s, name, effect.status)

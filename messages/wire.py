@@ -302,8 +302,37 @@ class Ownership(_Message, frozen=True, tag=25):
     others: Vector
 
 
+# Semantic reliability -----------------------------------------------------------------------------------------------
+
+
+class Tell(_Message, frozen=True, tag=26):
+    """What do you hold of these? Answered by `Positions` on the spot: f + 1 that hold an event make it safe."""
+
+    streams: Annotated[tuple[StreamId, ...], Entries]
+
+
+class Window(_Message, frozen=True, tag=27):
+    """Back-pressure: I have room for each of these streams up to its position; do not publish beyond it."""
+
+    vector: Vector
+
+
+class Sent(_Message, frozen=True, tag=28):
+    """I have sent you so many bytes of events in this session of the link: say so when you have come to here."""
+
+    epoch: Version
+    bytes: Version
+
+
+class Taken(_Message, frozen=True, tag=29):
+    """The answer to `Sent`, returned as it is: all that was sent before it has been taken in, or was lost."""
+
+    epoch: Version
+    bytes: Version
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
-    | WhoOwns | Ownership
+    | WhoOwns | Ownership | Tell | Window | Sent | Taken
 )  # fmt: skip

@@ -1,9 +1,24 @@
 """What can be tuned, each with its trade-off. Times in seconds, sizes in bytes, the unit last in the name."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gossamer.messages.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How a group treats what is too much (row S10). Both on is the papers' model; purging off and back-pressure on is
+    conventional reliability."""
+
+    purging: bool = True
+    """Full buffers drop what is obsolete."""
+    backpressure: bool = False
+    """Publishers wait for the slowest member that takes part, instead of it falling behind."""
+
+
+DEFAULT = Group()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,27 @@ class Config:
     block_seqs: int = 10_000
     """How many sequence numbers a named publisher checks out at a time: a crash may waste so many."""
 
+    # Semantic reliability -------------------------------------------------------------------------------------------
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    """The two switches of each group that is not like the default."""
+    link_window_bytes: int | None = None
+    """How many bytes of events may be under way to a peer that has not taken them in; None: any number. Beyond that
+    they wait in the link's purging buffer. Small keeps what waits where it can be purged, large fills long links."""
+    link_bandwidth_bps: float | None = None
+    """Admission by a configured rate (bits a second) to each peer, instead of or besides the window."""
+    link_buffer_events_max: int = 1_024
+    link_buffer_bytes_max: int = 4 * 2**20
+    link_policy: Literal["eager", "lazy", "random", "drop-new"] = "eager"
+    """What a full link buffer drops: what is obsolete, at once (eager) or when there is no room (lazy), then at random;
+    or just at random, or the newest. What is dropped without being obsolete is repaired later."""
+    purge_send_buffer: bool = False
+    """Whether a publisher's own unlogged events may be purged for a safe newer one when its send buffer is half full:
+    less to resend, at the price of holes in the log."""
+    window_events: int = 8
+    """With back-pressure: what a publisher may send before a member has told its room."""
+    window_patience_s: float = 5.0
+    """With back-pressure: a member that has not been heard for so long holds up nobody any more."""
+
     # Receivers and membership ---------------------------------------------------------------------------------------
     hold_bytes_max: int = 64 * 2**20
     """Packets held back for order behind a gap; beyond that they are left to be repaired later."""
@@ -87,7 +123,16 @@ class Config:
             ("service_limit_per_s", self.service_limit_per_s > 0, "> 0"),
             ("resend_s", self.resend_s > 0, "> 0"),
             ("idle_after_s", self.idle_after_s > 0, "> 0"),
+            ("link_window_bytes", self.link_window_bytes is None or self.link_window_bytes > 0, "> 0, or None"),
+            ("link_bandwidth_bps", self.link_bandwidth_bps is None or self.link_bandwidth_bps > 0, "> 0, or None"),
+            ("link_buffer_events_max", self.link_buffer_events_max >= 1, ">= 1"),
+            ("link_buffer_bytes_max", self.link_buffer_bytes_max >= 1, ">= 1"),
+            ("window_events", self.window_events >= 1, ">= 1"),
+            ("window_patience_s", self.window_patience_s > 0, "> 0"),
             ("expire_s", self.expire_s >= self.retain_s, ">= retain_s"),
         ):
             if not ok:
                 raise UsageError(f"{name} must be {rule}, not {getattr(self, name)}")
+
+    def group(self, name: str) -> Group:
+        return self.groups.get(name, DEFAULT)

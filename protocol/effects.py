@@ -25,7 +25,8 @@ class Send(Struct, frozen=True):
 
 
 class Deliver(Struct, frozen=True):
-    """Hand a packet's events to the application: FIFO within the stream, each at most once."""
+    """Hand a packet's events to the application: FIFO within the stream, each at most once. Its holes were obsoleted
+    by what they name, which the application has, or gets, or gets replaced in turn."""
 
     packet: Packet
 
@@ -57,6 +58,12 @@ class Refused(Struct, frozen=True):
     stream: StreamId
     count: int
     reason: str
+
+
+class Ready(Struct, frozen=True):
+    """A stream whose `Publish` was refused for back-pressure may be published to again."""
+
+    stream: StreamId
 
 
 class Promise(Struct, frozen=True):
@@ -110,7 +117,7 @@ class Became(Struct, frozen=True):
     status: Status
 
 
-Effect = Send | Deliver | Skip | Acked | Refused | Persist | Load | Collect | Became
+Effect = Send | Deliver | Skip | Acked | Refused | Ready | Persist | Load | Collect | Became
 
 
 class StoredStream(Struct, frozen=True):

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from operator import attrgetter
 
-from gossamer.messages.ids import StreamId
+from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import PACKETS_MAX
+from gossamer.protocol.thinning import thin
 
 _first = attrgetter("first")
 
@@ -71,6 +72,13 @@ class GossipBuffer:
             else:
                 self._drop(packets, first)
         ages.extendleft(reversed(kept))
+
+    def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> None:
+        """Thin what is here by what is obsolete for something safe (protocol/thinning.py)."""
+        for packet, thinned in thin((p for packets in self._streams.values() for p in packets), purges, is_safe):
+            packets = self._streams[packet.stream]
+            packets[_place(packets, packet.first)] = thinned
+            self.bytes -= len(packet.blob) - len(thinned.blob)
 
     def holds(self, needed: Callable[[Packet], bool]) -> bool:
         """Whether anything here is still needed."""

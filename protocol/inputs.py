@@ -42,6 +42,20 @@ class Close(Struct, frozen=True):
     stream: StreamId
 
 
+class Room(Struct, frozen=True):
+    """The application can take so many more events of a group, after purging; for groups with back-pressure. None: any
+    number, as before the first `Room`."""
+
+    group: str
+    events: int | None
+
+
+class Connected(Struct, frozen=True):
+    """The transport has a new connection to a member: what was under way to it on the old one is gone."""
+
+    node: NodeId
+
+
 class Persisted(Struct, frozen=True):
     """What the `Persist` of that token named is on disk."""
 
@@ -73,4 +87,7 @@ class Expel(Struct, frozen=True):
     node: NodeId
 
 
-Input = Start | Wake | Received | Open | Publish | Close | Persisted | Loaded | Leave | Disconnect | Reconnect | Expel
+Input = (
+    Start | Wake | Received | Open | Publish | Close | Room | Connected | Persisted | Loaded | Leave | Disconnect
+    | Reconnect | Expel
+)  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gossamer.messages.errors import UsageError
-from gossamer.messages.ids import NodeId, StreamId, issued_by
+from gossamer.messages.ids import NodeId, StreamId, group_of, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
     Active,
@@ -41,9 +41,13 @@ from gossamer.messages.wire import (
     Retired,
     Roster,
     Seek,
+    Sent,
     Span,
     Sponsor,
+    Taken,
+    Tell,
     WhoOwns,
+    Window,
 )
 from gossamer.protocol import inputs
 from gossamer.protocol.closing import Closing
@@ -51,9 +55,11 @@ from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
 from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored
+from gossamer.protocol.flow import Rooms, Windows
 from gossamer.protocol.gossip import Answers
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.heartbeats import Heartbeats
+from gossamer.protocol.links import Links
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.orphans import Orphans
@@ -61,6 +67,7 @@ from gossamer.protocol.positions import PositionExchange
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair as RepairMachine
 from gossamer.protocol.repair import Wanted
+from gossamer.protocol.safety import Safety
 from gossamer.protocol.seek import Seeker
 from gossamer.protocol.selection import Selection
 from gossamer.protocol.sender import Sender
@@ -113,7 +120,11 @@ class Node:
         self.repair.attach(self._excuse)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
-        self.sender = Sender(ctx, self.membership)
+        self.rooms = Rooms(ctx, self.receiver)
+        self.windows = Windows(ctx, self.membership, self.rooms, self._heard_of)
+        self.sender = Sender(ctx, self.membership, self.windows.may_send)
+        self.safety = Safety(ctx, self.membership, self.stability, self.position, lambda: self.sender.faults)
+        self.links = Links(ctx, self.safety.is_safe)
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
@@ -132,6 +143,8 @@ class Node:
             inputs.Open: self._on_open,
             inputs.Publish: self._on_publish,
             inputs.Close: self._on_close,
+            inputs.Room: self._on_room,
+            inputs.Connected: self._on_connected,
             inputs.Persisted: self._on_persisted,
             inputs.Loaded: self._on_loaded,
             inputs.Leave: self._on_leave,
@@ -165,6 +178,10 @@ class Node:
             CheckedOut: self.on_checked_out,
             WhoOwns: self.on_who_owns,
             Ownership: self.on_ownership,
+            Tell: self.on_tell,
+            Window: self.on_window,
+            Sent: self.on_sent,
+            Taken: self.on_taken,
         }
 
     # The two calls --------------------------------------------------------------------------------------------------
@@ -180,13 +197,13 @@ class Node:
             self.logger.flush()
         if self.repair.hurry and self._interval_s > ctx.config.round_interval_s:
             self._hurry()
-        return effects
+        return self.links.admit(effects) if self.links.enabled else effects
 
     def next_deadline(self) -> float:
         """When to send `Wake`; infinity if nothing is due."""
         if self.membership.status in ("outside", "disconnected"):
             return NEVER
-        return min(self._round_at, self.repair.next_deadline(), self.sender.next_deadline())
+        return min(self._round_at, self.repair.next_deadline(), self.sender.next_deadline(), self.links.next_deadline())
 
     # Inputs ---------------------------------------------------------------------------------------------------------
 
@@ -237,6 +254,13 @@ class Node:
     def _on_close(self, given: inputs.Close) -> None:
         self._announce(self.sender.close(given.stream))
 
+    def _on_room(self, given: inputs.Room) -> None:
+        self.rooms.on_room(given.group, given.events)
+        self.windows.recheck()
+
+    def _on_connected(self, given: inputs.Connected) -> None:
+        self.links.on_connected(given.node)
+
     def _on_persisted(self, given: inputs.Persisted) -> None:
         assert self.logger is not None
         for name in self.logger.on_persisted(given.token):
@@ -280,13 +304,29 @@ class Node:
                 roots = self.heartbeats.table.root, membership.table.root
                 ctx.send(target, Gossip(ctx.round, lacks, *roots))
             self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
+            self._purge_safely()
             self.seeker.on_round()
             self.orphans.on_round()
+            self.safety.on_round()
+            self.links.on_round()
+            self.rooms.on_round()
+            self.windows.recheck()
             if not membership.has_loggers and (untold := self.exchange.untold(membership.active)):
                 self.exchange.tell((ctx.rng.choice(untold),))  # one a round: everyone to everyone would be too many
             if ctx.round % ctx.config.positions_rounds == 0:
                 self._acknowledge_and_collect()
         self._pace()
+
+    def _purge_safely(self) -> None:
+        """What is kept for others may be purged for what is safe, once it becomes too much (row S5)."""
+        config = self._ctx.config
+        if self.buffer.bytes > config.gossip_buffer_bytes_max // 2:
+            self.buffer.purge(self._purges, self.safety.is_safe)
+        if config.purge_send_buffer and self.sender.bytes > config.send_buffer_bytes_max // 2:
+            self.sender.purge(self._purges, self.safety.is_safe)
+
+    def _purges(self, name: StreamId) -> bool:
+        return self._ctx.config.group(group_of(name)).purging
 
     def _acknowledge_and_collect(self) -> None:
         if self.membership.has_loggers:
@@ -368,6 +408,8 @@ class Node:
         fresh = self.receiver.accept(packet, from_logger)
         if fresh:
             self._took(packet.stream)
+            if self.links.saturated:
+                self.links.passing(packet)
             for part in fresh:
                 self.buffer.add(part, self._ctx.round)
                 if part.stream != packet.stream:  # a mark that waited for what came
@@ -378,6 +420,8 @@ class Node:
 
     def _took(self, name: StreamId) -> None:
         stream = self.receiver.streams[name]
+        if self._ctx.config.groups and self._ctx.config.group(group_of(name)).backpressure:
+            self.rooms.on_taken(name)
         if stream.beat is not None:
             self.heartbeats.on_active(stream)
         if self.logger is None:
@@ -477,6 +521,27 @@ class Node:
         self.receiver.excuse(stream, first, last, reason)
         self.exchange.touch(stream.id)
 
+    # Semantic reliability -------------------------------------------------------------------------------------------
+
+    def on_tell(self, sender: NodeId, message: Tell) -> None:
+        """Somebody would purge if it knew that enough hold what is newer."""
+        known = tuple(name for name in message.streams if name in self.receiver.streams)
+        if known:
+            self.exchange.acknowledge(sender, known)
+
+    def on_window(self, sender: NodeId, message: Window) -> None:
+        self.windows.on_window(sender, message.vector)
+
+    def on_sent(self, sender: NodeId, message: Sent) -> None:
+        """All that was sent before it has been handled."""
+        self._ctx.send(sender, Taken(message.epoch, message.bytes))
+
+    def on_taken(self, sender: NodeId, message: Taken) -> None:
+        self.links.on_taken(sender, message)
+
+    def _heard_of(self, node: NodeId) -> float:
+        return self._heard.setdefault(node, self._ctx.now)
+
     # Heartbeats -----------------------------------------------------------------------------------------------------
 
     def on_idle(self, _: NodeId, message: Idle) -> None:
@@ -527,6 +592,8 @@ class Node:
         self.orphans.forget(name)
         self.stability.retire(name)
         self.buffer.forget(name)
+        self.rooms.forget(name)
+        self.windows.forget(name)
         if self.logger is not None:
             self.logger.retire(name)
             self.logger.save(Over(name))
@@ -603,11 +670,14 @@ class Node:
             self.selection.forget(node)
             self.seeker.forget_node(node)
             self.sender.on_new_life(node)
+            self.safety.forget(node)
+            self.links.on_connected(node)
             if known is not None:
                 self.orphans.on_death(node)
             if node not in self._resuming:
                 self.stability.forget(node)
         if member.status == "left":
+            self.links.forget(node)
             self.orphans.on_death(node)
             self.stability.release(node, {name: stream.lastseen for name, stream in self.receiver.streams.items()})
         else:
@@ -669,6 +739,7 @@ class Node:
                 over.append(name)
         if over:
             self._ctx.send(sender, Retire(tuple(over)))
+        self.safety.on_positions(sender, message.vector)
         loggerless = not self.membership.has_loggers
         taken = True
         if record.logger and self.logger is None:

@@ -38,8 +38,8 @@ class Repair:
     """What is missing, in which phase, and of whom it was asked."""
 
     __slots__ = (
-        "_ageing", "_awaited", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_late", "_membership", "_on_late", "_open",
-        "_selection", "_serial", "_turn", "_unanswered", "_wanted", "hurry",
+        "_ageing", "_awaited", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_late", "_membership",
+        "_on_late", "_open", "_selection", "_serial", "_turn", "_unanswered", "_wanted", "hurry",
     )  # fmt: skip
 
     def __init__(

@@ -8,11 +8,11 @@ Named publishers get their numbers in blocks: protocol/numbering.py.
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
-from gossamer.messages.ids import NodeId, StreamId, issued_by
+from gossamer.messages.ids import EventId, NodeId, StreamId, issued_by
 from gossamer.messages.packet import EVENTS_MAX, Packet, pack
 from gossamer.messages.wire import Beat, CheckedOut, Data, GapNotice, Position
 from gossamer.protocol.context import Context
@@ -20,6 +20,7 @@ from gossamer.protocol.effects import Acked, Refused
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.numbering import Numbering
 from gossamer.protocol.retired import RetiredStreams
+from gossamer.protocol.thinning import thin
 
 BACKOFF_MAX = 16
 NEVER = float("inf")
@@ -59,9 +60,13 @@ class Outgoing:
 class Sender:
     """All streams that are published at this node."""
 
-    __slots__ = ("_ctx", "_due", "_membership", "_over", "bytes", "streams")
+    __slots__ = ("_ctx", "_due", "_may_send", "_membership", "_over", "bytes", "streams")
 
-    def __init__(self, ctx: Context, membership: Membership) -> None:
+    def __init__(
+        self, ctx: Context, membership: Membership, may_send: Callable[[StreamId, int], bool] = lambda *_: True
+    ) -> None:
+        """`may_send(stream, next seq)` is back-pressure's word (protocol/flow.py)."""
+        self._may_send = may_send
         self._ctx = ctx
         self._membership = membership
         self._due: list[tuple[float, StreamId]] = []
@@ -94,6 +99,9 @@ class Sender:
         waiting = len(outgoing.queued) >= self._ctx.config.block_seqs
         if waiting or self.bytes >= self._ctx.config.send_buffer_bytes_max:
             self._ctx.emit(Refused(stream, len(contents), "the send buffer is full"))
+            return []
+        if not self._may_send(stream, outgoing.next + len(outgoing.queued)):
+            self._ctx.emit(Refused(stream, len(contents), "back-pressure: a member has no room for more"))
             return []
         outgoing.queued.extend(contents)
         return self._flush(outgoing)
@@ -290,6 +298,16 @@ class Sender:
             budget -= len(packet.blob)
             if budget <= 0:
                 break
+
+    def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> None:
+        """Thin what is not logged yet by what is obsolete for something safe: it counts as acknowledged with the rest
+        of its packet."""
+        unlogged = (packet for outgoing in self.streams.values() for packet in outgoing.unlogged)
+        replaced = {(packet.stream, packet.first): thinned for packet, thinned in thin(unlogged, purges, is_safe)}
+        for name in {name: None for name, _ in replaced}:
+            outgoing = self.streams[name]
+            outgoing.unlogged = deque(replaced.get((name, packet.first), packet) for packet in outgoing.unlogged)
+        self.bytes = sum(len(packet.blob) for outgoing in self.streams.values() for packet in outgoing.unlogged)
 
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """What is kept of a span of one of our own streams, cut to it."""

@@ -1,7 +1,6 @@
 """Indexed purging is purging by definition: every step of a buffer agrees with a list that is looked through."""
 
 import random
-from collections import Counter
 from typing import NamedTuple
 
 from hypothesis import given
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from gossamer.messages.event import Commit, Head, Relation
 from gossamer.messages.ids import EventId
-from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, obsoletes
 from gossamer.protocol.purging import Entry, Omitted, PurgingBuffer
 

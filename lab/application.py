@@ -1,0 +1,111 @@
+"""An application behind a node: it takes events from a purging queue, one after the other, at its own speed.
+
+It stands in for a broker's delivery queue with one consumer. Its queue is bounded. What neither fits nor is obsolete
+waits in the backlog, as a subscription that is *catching up* reads on from the log (design §4.6); or, in a group
+with back-pressure, does not come, because the node has told its publishers how much room there is.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from gossamer.lab.world import World
+from gossamer.messages.event import Event, Head
+from gossamer.messages.ids import DEFAULT_GROUP, EventId, group_of
+from gossamer.messages.packet import Packet
+from gossamer.protocol.inputs import Room
+from gossamer.protocol.memory import Memory
+from gossamer.protocol.purging import Omitted, PurgingBuffer, Semantic
+
+
+class Consumer:
+    """Takes `delay_s` for each event; `applied` is what it got, in order."""
+
+    def __init__(
+        self,
+        world: World,
+        node: str,
+        *,
+        delay_s: float = 0.0,
+        events_max: int = 1_024,
+        semantic: Semantic = "eager",
+        group: str = DEFAULT_GROUP,
+        on_applied: Callable[[float, Event], None] = lambda *_: None,
+    ) -> None:
+        self.node = node
+        self.delay_s = delay_s
+        self.applied: list[EventId] = []
+        self.omitted: dict[EventId, EventId] = {}
+        """What was left out, here or on the way, and what for."""
+        self.state: dict[tuple[str, str], Event] = {}
+        """The last event of each key: of its stream, or of its group."""
+        self._world = world
+        self._group = group
+        self._on_applied = on_applied
+        self._queue = PurgingBuffer(events_max, semantic=semantic, overflow="refuse", memory=Memory())
+        self._events_max = events_max
+        self._backlog: deque[Event] = deque()
+        self._busy = False
+        self._told: int | None = None
+        self._limits = world.hosts[node].config.group(group).backpressure
+        world.attach(node, self.deliver)
+        self._tell_room()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is left to do."""
+        return not (self._busy or self._queue or self._backlog)
+
+    def __len__(self) -> int:
+        return len(self._queue) + len(self._backlog)
+
+    def deliver(self, packet: Packet) -> None:
+        if group_of(packet.stream) != self._group:
+            return
+        for hole in packet.holes:
+            by = packet.obsoleter(hole)
+            self.omitted.update({EventId(packet.stream, seq): by for seq in range(hole.first, hole.last + 1)})
+        self._backlog.extend(packet.events())
+        self._fill()
+        self._next()
+
+    def _fill(self) -> None:
+        while self._backlog:
+            event = self._backlog[0]
+            assert event.id is not None
+            head = Head(event.key, event.rank, event.relation, event.time_ns)
+            omissions = self._queue.append(*event.id, head, len(event.body), event)
+            if omissions and omissions[-1].refused:
+                break
+            self._note(omissions)
+            self._backlog.popleft()
+        self._tell_room()
+
+    def _note(self, omissions: Sequence[Omitted]) -> None:
+        for omitted in omissions:
+            assert omitted.by is not None, f"{self.node} drops {omitted.entry.id}, which is not obsolete"
+            self.omitted[omitted.entry.id] = omitted.by
+
+    def _next(self) -> None:
+        if self._busy:
+            return
+        for entry in self._queue.take(1):
+            self._busy = True
+            self._world.at(self._world.now_s + self.delay_s, self._apply, entry.payload)
+        self._fill()
+
+    def _apply(self, event: Event) -> None:
+        assert event.id is not None
+        self._busy = False
+        self.applied.append(event.id)
+        if event.key is not None:
+            grouped = event.relation is not None and event.relation.group
+            self.state[self._group if grouped else event.id.stream, event.key] = event
+        self._on_applied(self._world.now_s, event)
+        self._next()
+
+    def _tell_room(self) -> None:
+        """What waits in the backlog has been granted room that it does not need yet."""
+        room = max(0, self._events_max - len(self._queue) - len(self._backlog))
+        if self._limits and room != self._told:
+            self._told = room
+            self._world.at(self._world.now_s, self._world.offer, self.node, Room(self._group, room))

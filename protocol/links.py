@@ -1,0 +1,335 @@
+"""The middle tier of PSRM: a purging buffer between the protocol and each link (003 §3.1).
+
+    protocol ── events ──> │ purging buffer │ ── as the link admits ──> network
+
+A link admits by a window of bytes that its peer has not taken in yet, by a configured bandwidth, or both. As long as it
+admits, nothing waits and nothing is purged, so an unsaturated link costs no latency. When it does not, events wait
+here, singly, and what a newer one obsoletes is purged: a newer one that waits, or one that merely passes through this
+node, since the peer will hear of it one way or another.
+
+What is purged must not come back as a request for repair. So the next packet on the link carries a mark for it (a hole
+that names what obsoleted it: protocol/marks.py), final if that is safe. What is dropped for want of room without being
+obsolete carries no mark, and *is* repaired, later.
+
+The window is a count of bytes in a session of the link. `Sent` follows every quarter of it, and comes back as `Taken`
+when the peer has handled what was before it; so lost packets leak no credit, and a lost `Sent` is repeated each round.
+A new connection, or a new life of the peer, begins a new epoch: counts of the old one mean nothing any more.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+
+from gossamer.messages.event import Head
+from gossamer.messages.ids import EventId, NodeId, StreamId, group_of
+from gossamer.messages.packet import EVENTS_MAX, Packet, Reason, assemble
+from gossamer.messages.wire import Data, Repair, Sent, Taken
+from gossamer.protocol.context import Context
+from gossamer.protocol.effects import Effect, Send
+from gossamer.protocol.purging import Entry, Omitted, PurgingBuffer
+
+NEVER = float("inf")
+PACKET_BYTES = 48
+HOLE_BYTES = 12
+"""What a packet and a hole take on the wire besides their events, about."""
+CONTROL_BYTES = 64
+ROUNDING_BYTES = 1e-3
+"""Times are sums of floats: a link that is due may seem to lack a trace of a byte."""
+BURST_S = 0.05
+"""A link with a bandwidth may be so far ahead of it."""
+
+CHAIN_MAX = 64
+"""So many steps a chain of marks is followed; a peer's may even be circular."""
+
+_Way = tuple[NodeId | None, int]
+"""How an event travels: the origin and hops of its `Data`, or None for a `Repair`."""
+
+
+class Link:
+    """What is under way to one peer, and what waits."""
+
+    __slots__ = ("buffer", "credit", "credit_at", "dropped", "epoch", "ids", "marks", "probed", "sent", "taken")
+
+    def __init__(self, buffer: PurgingBuffer, epoch: int) -> None:
+        self.buffer = buffer
+        self.ids: set[tuple[StreamId, int]] = set()
+        """What waits: an event that is asked for again while it waits goes once."""
+        self.marks: dict[StreamId, dict[int, Reason]] = {}
+        """What was purged and the peer has not been told of yet: by stream and seq."""
+        self.epoch = epoch
+        self.sent = 0
+        self.taken = 0
+        self.probed = 0
+        """How much was sent at the last `Sent`."""
+        self.credit = 0.0
+        """Bytes that the bandwidth admits now; below 0 it has to wait."""
+        self.credit_at = 0.0
+        self.dropped = 0
+        """Events lost for want of room, though not obsolete."""
+
+    def begin(self, epoch: int) -> None:
+        """A new session: nothing is under way."""
+        self.epoch = epoch
+        self.sent = self.taken = self.probed = 0
+
+
+class Links:
+    """All links of a node; without window and bandwidth it does nothing."""
+
+    __slots__ = (
+        "_bytes_per_s", "_ctx", "_due", "_epoch", "_is_safe", "_links", "_movable", "_saturated", "_window", "enabled",
+        "purged",
+    )  # fmt: skip
+
+    def __init__(self, ctx: Context, is_safe: Callable[[EventId], bool]) -> None:
+        config = ctx.config
+        self._ctx = ctx
+        self._is_safe = is_safe
+        self._window = config.link_window_bytes
+        self._bytes_per_s = None if config.link_bandwidth_bps is None else config.link_bandwidth_bps / 8
+        self._links: dict[NodeId, Link] = {}
+        self._saturated: dict[NodeId, Link] = {}
+        self._movable: dict[NodeId, Link] = {}
+        """Saturated links that may admit something again."""
+        self._due = NEVER
+        self._epoch = ctx.incarnation << 20
+        self.enabled = self._window is not None or self._bytes_per_s is not None
+        self.purged = 0
+
+    @property
+    def saturated(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._saturated)
+
+    def waiting(self) -> dict[NodeId, tuple[int, int]]:
+        """Events and bytes that wait for each saturated link."""
+        return {node: (len(link.buffer), link.buffer.bytes) for node, link in self._saturated.items()}
+
+    # Out ------------------------------------------------------------------------------------------------------------
+
+    def admit(self, effects: list[Effect]) -> list[Effect]:
+        """What of a node's effects may be done now; events for links that do not admit them wait here."""
+        admitted: list[Effect] = []
+        self._ctx.effects = admitted
+        self._drain_movable()  # what waits goes first
+        for effect in effects:
+            if not isinstance(effect, Send):
+                admitted.append(effect)
+            elif isinstance(effect.message, Data | Repair):
+                self._admit_events(effect.to, effect.message)
+            else:
+                for node in effect.to if self._bytes_per_s is not None else ():
+                    self._spend(self._link(node), CONTROL_BYTES)
+                admitted.append(effect)
+        return admitted
+
+    def _admit_events(self, to: tuple[NodeId, ...], message: Data | Repair) -> None:
+        packets = message.packets if isinstance(message, Repair) else (message.packet,)
+        size = sum(map(cost, packets))
+        at_once = []
+        heads: list[list[Head | None]] = []
+        for node in to:
+            link = self._link(node)
+            if not link.buffer and not link.marks and self._admits(link):
+                self._spend(link, size)
+                at_once.append((node, link))
+            else:
+                heads = heads or [self._heads(packet) for packet in packets]
+                self._enqueue(node, link, message, zip(packets, heads, strict=True))
+        if at_once:
+            self._ctx.effects.append(Send(tuple(node for node, _ in at_once), message))
+            for node, link in at_once:
+                self._probe(node, link)
+
+    def _enqueue(
+        self, node: NodeId, link: Link, message: Data | Repair, packets: Iterable[tuple[Packet, list[Head | None]]]
+    ) -> None:
+        way: _Way = (message.origin, message.hops) if isinstance(message, Data) else (None, 0)
+        self._saturated[node] = link
+        if self._bytes_per_s is not None and link.credit < 0:
+            self._due = min(self._due, link.credit_at - link.credit / self._bytes_per_s)
+        for packet, heads in packets:
+            for hole in packet.holes:
+                for seq in range(hole.first, hole.last + 1):
+                    self._mark(link, packet.stream, seq, (hole.by, hole.final))
+            for (seq, piece), head in zip(packet.encoded(), heads, strict=True):
+                if (packet.stream, seq) not in link.ids:
+                    link.ids.add((packet.stream, seq))
+                    self._note(link, link.buffer.append(packet.stream, seq, head, len(piece), (piece, way)))
+
+    def passing(self, packet: Packet) -> None:
+        """An event has come to this node: what it obsoletes need not wait for any link any more."""
+        if not self._saturated or not self._ctx.config.group(group_of(packet.stream)).purging:
+            return
+        if self._ctx.config.link_policy not in ("eager", "lazy"):
+            return
+        for seq, head in packet.heads():
+            for link in self._saturated.values():
+                self._note(link, link.buffer.passing(packet.stream, seq, head))
+
+    def _heads(self, packet: Packet) -> list[Head | None]:
+        heads = packet.heads()
+        if self._ctx.config.group(group_of(packet.stream)).purging:
+            return [head for _, head in heads]
+        return [None] * len(heads)
+
+    def _note(self, link: Link, omissions: Iterable[Omitted]) -> None:
+        for omitted in omissions:
+            entry = omitted.entry
+            link.ids.discard((entry.stream, entry.seq))
+            if omitted.by is None:
+                link.dropped += 1
+            else:
+                self.purged += 1
+                by = omitted.by.seq if omitted.by.stream == entry.stream else omitted.by
+                self._mark(link, entry.stream, entry.seq, (by, False))
+
+    def _mark(self, link: Link, stream: StreamId, seq: int, reason: Reason) -> None:
+        link.marks.setdefault(stream, {})[seq] = reason
+
+    # Admission ------------------------------------------------------------------------------------------------------
+
+    def _admits(self, link: Link) -> bool:
+        if self._window is not None and link.sent - link.taken >= self._window:
+            return False
+        if self._bytes_per_s is None:
+            return True
+        elapsed_s, link.credit_at = self._ctx.now - link.credit_at, self._ctx.now
+        link.credit = min(self._bytes_per_s * BURST_S, link.credit + elapsed_s * self._bytes_per_s)
+        return link.credit > -ROUNDING_BYTES
+
+    def _spend(self, link: Link, size: int) -> None:
+        link.sent += size
+        link.credit -= size
+
+    def _probe(self, node: NodeId, link: Link) -> None:
+        if self._window is not None and link.sent - link.probed >= self._window // 4:
+            link.probed = link.sent
+            self._ctx.send(node, Sent(link.epoch, link.sent))
+
+    def on_taken(self, sender: NodeId, message: Taken) -> None:
+        link = self._links.get(sender)
+        if link is not None and message.epoch == link.epoch and link.taken < message.bytes <= link.sent:
+            link.taken = message.bytes
+            self._movable[sender] = link
+
+    def on_connected(self, node: NodeId) -> None:
+        """A new session with a peer: what was under way is lost, and repaired; what waits may go."""
+        link = self._links.get(node)
+        if link is not None:
+            self._epoch += 1
+            link.begin(self._epoch)
+            self._movable[node] = link
+
+    def forget(self, node: NodeId) -> None:
+        """It has left."""
+        for links in (self._links, self._saturated, self._movable):
+            links.pop(node, None)
+
+    def on_round(self) -> None:
+        """Ask again where nothing has been heard of what was sent."""
+        for node, link in self._links.items() if self._window is not None else ():
+            if link.taken < link.sent:
+                link.probed = link.sent
+                self._ctx.send(node, Sent(link.epoch, link.sent))
+
+    def next_deadline(self) -> float:
+        return self._due if self._saturated else NEVER
+
+    # Draining -------------------------------------------------------------------------------------------------------
+
+    def _drain_movable(self) -> None:
+        movable, self._movable = self._movable, {}
+        if self._due <= self._ctx.now:
+            movable, self._due = self._saturated, NEVER
+        for node, link in list(movable.items()):
+            self._drain(node, link)
+
+    def _drain(self, node: NodeId, link: Link) -> None:
+        while (link.buffer or link.marks) and self._admits(link):
+            for message in self._next(link):
+                self._spend(link, sum(map(cost, message.packets if isinstance(message, Repair) else (message.packet,))))
+                self._ctx.send(node, message)
+            self._probe(node, link)
+        if not link.buffer and not link.marks:
+            self._saturated.pop(node, None)
+        elif self._bytes_per_s is not None and link.credit < 0:
+            self._due = min(self._due, link.credit_at - link.credit / self._bytes_per_s)
+
+    def _next(self, link: Link) -> list[Data | Repair]:
+        """What goes next: as much as the window takes of what waits, with all marks so far."""
+        room = EVENTS_MAX if self._bytes_per_s is None else 1
+        entries = link.buffer.take(room, (self._window or self._ctx.config.repair_bytes_max) // 4)
+        link.ids.difference_update((entry.stream, entry.seq) for entry in entries)
+        marks, link.marks = link.marks, {}
+        self._resolve(marks)
+        messages: list[Data | Repair] = []
+        for (stream, way), run in groupby(entries, key=lambda entry: (entry.stream, entry.payload[1])):
+            messages += [_message(way, packet) for packet in _joined(stream, list(run), marks.get(stream, {}))]
+        left = tuple(packet for stream, reasons in marks.items() for packet in _joined(stream, [], reasons))
+        return [*messages, Repair(left)] if left else messages
+
+    def _resolve(self, marks: dict[StreamId, dict[int, Reason]]) -> None:
+        """Name what is there in the end, not what was purged in turn: fewer names, and fewer to wait for."""
+        for stream, reasons in marks.items():
+            for seq in sorted(reasons, reverse=True):  # so that what is further on is resolved already, mostly
+                by, final = reasons[seq]
+                at = by if isinstance(by, tuple) else EventId(stream, by)
+                for _ in range(CHAIN_MAX):
+                    further = marks.get(at.stream, {}).get(at.seq)
+                    if further is None:
+                        break
+                    name, final = further
+                    at = name if isinstance(name, tuple) else EventId(at.stream, name)
+                if at != (stream, seq):
+                    by = at.seq if at.stream == stream else at
+                reasons[seq] = (by, final or self._is_safe(at))
+
+    def _link(self, node: NodeId) -> Link:
+        link = self._links.get(node)
+        if link is None:
+            config = self._ctx.config
+            policy = config.link_policy
+            buffer = PurgingBuffer(
+                config.link_buffer_events_max,
+                config.link_buffer_bytes_max,
+                semantic=policy if policy == "eager" or policy == "lazy" else "off",
+                overflow="drop-new" if policy == "drop-new" else "random",
+                rng=self._ctx.rng,
+            )
+            self._epoch += 1
+            link = self._links[node] = Link(buffer, self._epoch)
+            link.credit_at = self._ctx.now
+        return link
+
+
+def cost(packet: Packet) -> int:
+    """About how many bytes a packet takes on the wire."""
+    return PACKET_BYTES + len(packet.blob) + len(packet.sizes) + HOLE_BYTES * len(packet.holes)
+
+
+def _message(way: _Way, packet: Packet) -> Data | Repair:
+    origin, hops = way
+    return Repair((packet,)) if origin is None else Data(origin, packet, hops)
+
+
+def _joined(stream: StreamId, entries: list[Entry], marks: dict[int, Reason]) -> list[Packet]:
+    """Entries of one stream, and the marks next to them, as few packets; the marks used are taken out. Without entries:
+    the marks alone."""
+    pieces: dict[int, bytes | Reason] = {entry.seq: entry.payload[0] for entry in entries}
+    if not entries:
+        pieces = dict(marks)
+        marks.clear()
+    for seq in list(pieces):
+        for step in (-1, 1):
+            at = seq + step
+            while at not in pieces and (reason := marks.pop(at, None)) is not None:
+                pieces[at] = reason
+                at += step
+    packets: list[Packet] = []
+    run: list[tuple[int, bytes | Reason]] = []
+    for seq in sorted(pieces):
+        if run and (seq != run[-1][0] + 1 or len(run) == EVENTS_MAX):
+            packets.append(assemble(stream, run))
+            run = []
+        run.append((seq, pieces[seq]))
+    return [*packets, assemble(stream, run)] if run else packets
