@@ -4,14 +4,19 @@ Safety, at every step:
     no creation, no duplication, FIFO, every gap explained; an acknowledgement means what it says; no logger collects
     what it may not; what is void was never acknowledged, its publisher is dead, and nobody who lives delivered it.
 
+    What is left out as obsolete is obsoleted, directly or in turn, by what is named (semantic integrity).
+
 Liveness, some time after healing:
-    every live member has everything that any of them has, that was acknowledged, or whose publisher lives.
+    every live member has everything that any of them has, that was acknowledged, or whose publisher lives; or, for what
+    it left out as obsolete, it has something that obsoletes it (semantic validity, agreement and FIFO completeness, 000
+    §4.3.1).
 
 Events are told apart by a serial number in their attributes, so that a checker need not believe anybody's numbering.
 """
 
 from dataclasses import dataclass, field
 
+from gossamer.lab.history import History
 from gossamer.lab.observer import Observer
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId, StreamId
@@ -51,13 +56,25 @@ class Life:
     next: dict[StreamId, int] = field(default_factory=dict)
     first: dict[StreamId, int] = field(default_factory=dict)
     skipped: dict[StreamId, IntervalSet] = field(default_factory=dict)
+    omitted: dict[EventId, EventId] = field(default_factory=dict)
+    """What it was told is obsolete, and for what."""
     acked: dict[StreamId, int] = field(default_factory=dict)
 
     def has(self, event: EventId) -> bool:
         """Whether this very life delivered it."""
+        return self.covers(event) and event not in self.omitted
+
+    def covers(self, event: EventId) -> bool:
+        """Whether this very life delivered it, or left it out as obsolete."""
         return self.first.get(event.stream, event.seq + 1) <= event.seq < self.next.get(
             event.stream, 0
         ) and event.seq not in self.skipped.get(event.stream, ())
+
+    def replaces(self, event: EventId, published: "Published") -> bool:
+        """Whether it delivered an event, in this life or one that it resumes, or began after it."""
+        if self.has(event) or (self.member_since_s is not None and published.at_s <= self.member_since_s):
+            return True
+        return self.before is not None and self.before.replaces(event, published)
 
     def owed(self, event: EventId, published: "Published") -> bool:
         """Whether it was a member when the event was published, and was not given it in the life it resumes."""
@@ -102,6 +119,7 @@ class Checker(Observer):
         self.collected_upto: dict[tuple[str, StreamId], int] = {}
         self.delivered_count = 0
         self._offered: dict[tuple[str, StreamId], list[Published]] = {}
+        self.history = History()
 
     # Lives ----------------------------------------------------------------------------------------------------------
 
@@ -159,11 +177,22 @@ class Checker(Observer):
                 if event.id in self.events:
                     raise Violation("unique ids", f"{event.id} was given to two events", event.id)
                 self.events[event.id] = published
+                self.history.add(event)
             elif published.id != event.id:
                 raise Violation("no duplication", f"{node} delivered {published.id} again as {event.id}", event.id)
             if event.id.seq in self.void.get(packet.stream, ()):
                 raise Violation("void is final", f"{node} delivered {event.id}, which loggers declared void", event.id)
             self.delivered_count += 1
+        for hole in packet.holes:
+            by = packet.obsoleter(hole)
+            for seq in range(hole.first, hole.last + 1):
+                self._left_out(life, EventId(packet.stream, seq), by)
+
+    def _left_out(self, life: Life, event: EventId, by: EventId) -> None:
+        life.omitted[event] = by
+        if event in self.events and by in self.events and by not in self.history.obsoleters(event):
+            what = f"{life.node} left out {event} as obsoleted by {by}, which does not obsolete it"
+            raise Violation("semantic integrity", what, event)
 
     def skipped(self, at_s: float, node: str, skip: Skip) -> None:
         life = self.lives[node]
@@ -238,7 +267,7 @@ class Checker(Observer):
             holders = [node for node, stored in self.stored.items() if event.seq in stored.get(event.stream, ())]
             needed = self.loggers_min
         else:
-            holders = [life.node for life in (*self.lives.values(), *self.ended) if life.has(event)]
+            holders = [life.node for life in (*self.lives.values(), *self.ended) if life.covers(event)]
             owed = [life for life in self.lives.values() if life.owed(event, self.events[event])]
             # Whoever came later cannot hold it: what all have that are owed it is as safe as can be.
             needed = 0 if all(life.settled(event) for life in owed) else self.faults + 1
@@ -284,6 +313,16 @@ class Checker(Observer):
                 started = life.first.get(event.stream, event.seq + 1) <= event.seq
                 if (life.owed(event, published) or started) and not life.settled(event):
                     return life.node, event
+        return None
+
+    def unreplaced(self) -> tuple[str, EventId] | None:
+        """A live member that left out an event and has nothing that obsoletes it; None if there is none."""
+        for life in self.lives.values():
+            if life.status == "member":
+                for event in life.omitted:
+                    obsoleters = self.history.obsoleters(event)
+                    if not any(life.replaces(by, self.events[by]) for by in obsoleters):
+                        return life.node, event
         return None
 
     def _events_of(self, stream: StreamId, first: int, last: int) -> list[tuple[EventId, Published]]:

@@ -70,7 +70,15 @@ def brief(message: Message) -> str:
 
 
 def _packets(packets: Iterable[Packet]) -> list[str]:
-    return [seqs(packet.stream, packet.first, packet.last) for packet in packets]
+    return [seqs(packet.stream, packet.first, packet.last) + _marks(packet) for packet in packets]
+
+
+def _marks(packet: Packet) -> str:
+    return "".join(
+        f"({seqs(packet.stream, hole.first, hole.last)} for {seqs(*packet.obsoleter(hole), packet.obsoleter(hole).seq)}"
+        f"{', final' if hole.final else ''})"
+        for hole in packet.holes
+    )
 
 
 def _spans(spans: Iterable[Span]) -> list[str]:

@@ -43,7 +43,9 @@ class StoryTeller(Observer):
     def delivered(self, at_s: float, node: str, deliver: Deliver) -> None:
         packet = deliver.packet
         if self._in(packet.stream, packet.first, packet.last):
-            self._tell(at_s, f"{node} delivers {seqs(packet.stream, packet.first, packet.last)}")
+            by = [packet.obsoleter(h) for h in packet.holes if h.first <= self.event.seq <= h.last]
+            without = f", but for it {short(by[0].stream)}:{by[0].seq}" if by else ""
+            self._tell(at_s, f"{node} delivers {seqs(packet.stream, packet.first, packet.last)}{without}")
 
     def skipped(self, at_s: float, node: str, skip: Skip) -> None:
         if self._in(skip.stream, skip.first, skip.last):
