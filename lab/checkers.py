@@ -190,7 +190,7 @@ class Checker(Observer):
 
     def _left_out(self, life: Life, event: EventId, by: EventId) -> None:
         life.omitted[event] = by
-        if event in self.events and by in self.events and by not in self.history.obsoleters(event):
+        if event in self.events and by in self.events and not self.history.is_obsolete(event, by):
             what = f"{life.node} left out {event} as obsoleted by {by}, which does not obsolete it"
             raise Violation("semantic integrity", what, event)
 
@@ -320,10 +320,19 @@ class Checker(Observer):
         for life in self.lives.values():
             if life.status == "member":
                 for event in life.omitted:
-                    obsoleters = self.history.obsoleters(event)
-                    if not any(life.replaces(by, self.events[by]) for by in obsoleters):
+                    if not self._is_replaced(life, event):
                         return life.node, event
         return None
+
+    def _is_replaced(self, life: Life, event: EventId) -> bool:
+        """By what it was told, or what that was left out for, and so on; else by anything that obsoletes it."""
+        by, seen = life.omitted[event], {event}
+        while by in life.omitted and by not in seen:
+            seen.add(by)
+            by = life.omitted[by]
+        if by in self.events and life.replaces(by, self.events[by]):
+            return True
+        return any(life.replaces(by, self.events[by]) for by in self.history.obsoleters(event))
 
     def _events_of(self, stream: StreamId, first: int, last: int) -> list[tuple[EventId, Published]]:
         found = []

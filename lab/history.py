@@ -16,6 +16,23 @@ class History:
         assert event.id is not None
         self._events[event.id] = Told(event.id, Head(event.key, event.rank, event.relation, event.time_ns))
 
+    def group_key(self, event: EventId) -> str | None:
+        """The key of an event of scope "group"."""
+        head = self._events[event].head
+        return head.key if head.relation is not None and head.relation.group else None
+
+    def is_plain(self, event: EventId) -> bool:
+        """Whether anybody may name it: neither of scope "group" nor in a transaction."""
+        relation = self._events[event].head.relation
+        return relation is None or not (relation.group or relation.part or relation.commit)
+
+    def is_obsolete(self, event: EventId, by: EventId) -> bool:
+        """Whether `event ⊏ by`, directly or in turn."""
+        older, newer = self._events.get(event), self._events.get(by)
+        if older is not None and newer is not None and obsoletes(newer, older):
+            return True
+        return by in self.obsoleters(event)
+
     def obsoleters(self, event: EventId) -> frozenset[EventId]:
         """All that obsolete an event, or something that does."""
         known, closure = self._closures.get(event, (0, frozenset()))

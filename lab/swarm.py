@@ -6,11 +6,14 @@ bounded time everyone must have everything. A seed determines all of it: the lin
 
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
 from typing import Any
 
+import msgspec
 from xxhash import xxh3_64_intdigest
 
+from gossamer.lab.application import Consumer
 from gossamer.lab.checkers import SERIAL, Checker, Violation
 from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, Straggle
 from gossamer.lab.names import stream_of
@@ -18,11 +21,14 @@ from gossamer.lab.observer import Observer
 from gossamer.lab.story import StoryTeller
 from gossamer.lab.topology import Topology, star, transit_stub, uniform
 from gossamer.lab.world import NodeFactory, World
-from gossamer.messages.event import Content
+from gossamer.messages.event import Content, Value
 from gossamer.messages.ids import DEFAULT_GROUP, EventId, issued_by, named_stream
-from gossamer.protocol.config import Config
-from gossamer.protocol.inputs import Close, Disconnect, Expel, Leave, Open, Reconnect
+from gossamer.messages.wire import Data, Repair
+from gossamer.protocol.annotator import Annotator, Part
+from gossamer.protocol.config import Config, Group
+from gossamer.protocol.inputs import Close, Connected, Disconnect, Expel, Leave, Open, Received, Reconnect
 from gossamer.protocol.node import Node
+from gossamer.protocol.purging import Semantic
 
 PACKET_BYTES_MAX = 200
 """The largest packet of the workload: a buffer may be over its limit by the one that filled it."""
@@ -59,6 +65,15 @@ class Plan:
     late_logger: bool
     leaves: int
     never_return: int
+    speech: str
+    """How publishers speak of obsolescence: not at all, by key, by rank in the group, or in every way there is."""
+    keys: int
+    slow: int
+    """So many brokers have a slow application behind them."""
+    delay_each_ms: float
+    queue: int
+    reconnections: int
+    """So often a link is cut in the middle of its window."""
     config: Config
 
     def __str__(self) -> str:
@@ -121,9 +136,13 @@ def draw(seed: int) -> Plan:
         hold_bytes_max=rng.choice((500, 64 * 2**20)),
         send_buffer_bytes_max=rng.choice((2_000, 64 * 2**20)),
     )
+    semantics = random.Random(f"semantics/{seed}")  # apart from the rest, so that the rest is as it was
+    config = replace(config, **_draw_semantics(semantics))
     crashes = rng.choice((0, 0, 1, 2, 3))
     if not loggers:  # nothing outlives its holders: at most f may crash, ever
         crashes = min(crashes, config.faults or 0)
+    else:  # what is safe for f + 1 hold it must outlive as many crashes as there are
+        config = replace(config, faults=max(config.faults or 0, crashes))
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -150,16 +169,44 @@ def draw(seed: int) -> Plan:
         late_logger=loggers > 0 and rng.random() < 0.15,
         leaves=rng.choice((0, 0, 0, 1)) if brokers > 2 else 0,
         never_return=rng.choice((0, 0, 1)) if crashes else 0,
+        speech=semantics.choice(("silent", "key", "rank", "all", "all")),
+        keys=semantics.choice((1, 3, 10)),
+        slow=semantics.choice((0, 1, 1, 2)),
+        delay_each_ms=semantics.choice((1.0, 20.0, 100.0)),
+        queue=semantics.choice((2, 8, 64)),
+        reconnections=semantics.choice((0, 0, 5, 20)) if config.link_window_bytes else 0,
         config=config,
     )
 
 
+def _draw_semantics(rng: random.Random) -> dict[str, Any]:
+    """Links that saturate, buffers that fill, and the two switches."""
+    return {
+        "link_window_bytes": rng.choice((None, None, 200, 2_000)),
+        "link_bandwidth_bps": rng.choice((None, None, None, 100_000.0)),
+        "link_buffer_events_max": rng.choice((3, 10, 1_024)),
+        "link_policy": rng.choice(("eager", "eager", "lazy", "random", "drop-new")),
+        "purge_above_bytes": rng.choice((0, 500, 32 * 2**20)),
+        "purge_send_buffer": rng.random() < 0.5,
+        "groups": {DEFAULT_GROUP: Group(purging=rng.random() < 0.85, backpressure=rng.random() < 0.25)},
+    }
+
+
 class CheckedNode(Node):
-    """The production node, which asserts its invariants after every step."""
+    """The production node, which asserts its invariants after every step: of the streams that a packet was of, and now
+    and then of all, since with many streams that takes longer than the step."""
+
+    _steps = 0
 
     def handle(self, given: Any, now: float) -> Any:
         effects = super().handle(given, now)
-        self.check()
+        self._steps += 1
+        message = given.message if isinstance(given, Received) else None
+        if isinstance(message, Data | Repair) and self._steps % 8:
+            packets = message.packets if isinstance(message, Repair) else (message.packet,)
+            self.check(packet.stream for packet in packets)
+        elif message is None or self._steps % 8 == 0:
+            self.check()
         return effects
 
 
@@ -190,6 +237,8 @@ class Run:
         self._opened: dict[tuple[str, int], None] = {}
         self._closed: dict[str, None] = {}
         self._home: str | None = None
+        self._annotators: dict[str, Annotator] = {}
+        self.consumers: dict[str, Consumer] = {}
         self._gone: dict[str, None] = {}
 
     def execute(self) -> Outcome:
@@ -215,6 +264,8 @@ class Run:
         if not self.loggers:
             world.hosts[self.brokers[0]].peers = self.founders  # should it come back
         world.run_until(self._all_in, 30.0, every_s=0.1)
+        for name in self.brokers[: plan.slow]:
+            self._employ(name)
         self._draw_faults(world.now_s)
         self._draw_workload(world.now_s)
         world.run(world.now_s + plan.duration_s)
@@ -227,10 +278,58 @@ class Run:
             assert owing is not None
             node, event = owing
             raise Violation("liveness", f"{node} still lacks {event}, {limit_s:.0f} s after healing", event)
+        if not world.run_until(lambda: self.checker.unreplaced() is None, limit_s, every_s=0.5):
+            node, event = self.checker.unreplaced() or ("", EventId("", 0))
+            raise Violation("semantic completeness", f"{node} has nothing in the place of {event}", event)
+        self._check_consumers(limit_s)
         if not world.run_until(lambda: self._left_over() is None, limit_s, every_s=0.5):
             node, stream = self._left_over() or ("", "")
             what = f"{node} still remembers {stream}, which is over, {limit_s:.0f} s after everyone had it"
             raise Violation("no trace", what, EventId(stream, 0))
+
+    def _employ(self, name: str) -> None:
+        """A slow application behind a broker, for as long as the broker lives."""
+        semantic: Semantic = "eager" if self.plan.config.group(DEFAULT_GROUP).purging else "off"
+        self.consumers[name] = Consumer(
+            self.world, name, delay_s=self.plan.delay_each_ms / 1000, events_max=self.plan.queue, semantic=semantic
+        )
+
+    def _check_consumers(self, limit_s: float) -> None:
+        """Every application ends in the right state: it got what its node got, or what obsoletes that."""
+        busy_s = limit_s + sum(len(consumer) for consumer in self.consumers.values()) * self.plan.delay_each_ms / 1000
+        self.world.run_until(lambda: all(consumer.idle for consumer in self.consumers.values()), busy_s, every_s=1.0)
+        for name, consumer in self.consumers.items():
+            if not consumer.idle:
+                raise Violation("liveness", f"the application at {name} still has {len(consumer)} to do")
+            applied = set(consumer.applied)
+            if len(applied) < len(consumer.applied):
+                raise Violation("no duplication", f"the application at {name} got something twice")
+            life = self.checker.lives[name]
+            for event, by in consumer.omitted.items():
+                if by in applied:
+                    continue
+                obsoleters = self.checker.history.obsoleters(event)
+                if not obsoleters & applied and not any(
+                    life.replaces(by, self.checker.events[by]) and not life.has(by) for by in obsoleters
+                ):
+                    what = f"the application at {name} did without {event}, and got nothing that obsoletes it"
+                    raise Violation("semantic completeness", what, event)
+            self._check_order(name, consumer)
+
+    def _check_order(self, name: str, consumer: Consumer) -> None:
+        """FIFO by stream; and of a group's key never an older one after a newer."""
+        last: dict[str, int] = {}
+        newest: dict[str, EventId] = {}
+        for event in consumer.applied:
+            if event.seq <= last.get(event.stream, -1):
+                raise Violation("FIFO", f"the application at {name} got {event} after {last[event.stream]}", event)
+            last[event.stream] = event.seq
+            key = self.checker.history.group_key(event)
+            if key is not None and self.plan.config.group(DEFAULT_GROUP).purging:
+                if key in newest and self.checker.history.is_obsolete(event, newest[key]):
+                    what = f"the application at {name} got {event} after {newest[key]}, which obsoletes it"
+                    raise Violation("no way back", what, event)
+                newest[key] = event
 
     def _check_bounds(self) -> None:
         """Nothing grows without bound: what is kept for repair, held back for order, or waiting to be logged."""
@@ -305,6 +404,8 @@ class Run:
             at_s = start_s + rng.uniform(0, plan.duration_s)
             world.at(at_s, self._tell, name, Disconnect())
             world.at(at_s + rng.uniform(0.1, plan.duration_s), self._tell, name, Reconnect())
+        for _ in range(plan.reconnections):
+            world.at(start_s + rng.uniform(0, plan.duration_s), self._cut, *rng.sample(everyone, 2))
         for number in range(plan.joins):
             self._draw_join(f"j{number}", start_s + rng.uniform(0, plan.duration_s))
         if plan.late_logger:
@@ -339,14 +440,53 @@ class Run:
         if not self.world.is_up(node):
             return
         stream = self._stream(node, number)
-        contents = []
-        for _ in range(count):
-            self._serial += 1
-            contents.append(Content(attributes={SERIAL: self._serial}))
         if number == self.plan.streams and (node, self.world.hosts[node].incarnation) not in self._opened:
             self._opened[node, self.world.hosts[node].incarnation] = None
             self.world.tell(node, Open(stream))
-        self.world.publish(node, stream, tuple(contents))
+        self.world.publish(node, stream, tuple(self._contents(node, stream, count)))
+
+    def _contents(self, node: str, stream: str, count: int) -> list[Content]:
+        """So many events, said in the way of the plan."""
+        speech, rng = self.plan.speech, self.rng
+        annotator = self._annotator(node, stream)
+        if speech == "all" and count > 1 and rng.random() < 0.5:
+            keys = [f"k{rng.randrange(self.plan.keys)}" for _ in range(count)]
+            contents = [*annotator.transaction([Part(self._attributes(), key=key) for key in keys])]
+            contents[-1] = msgspec.structs.replace(contents[-1], attributes=self._attributes())
+            return contents
+        return [self._said(annotator, speech) for _ in range(count)]
+
+    def _said(self, annotator: Annotator, speech: str) -> Content:
+        rng, key, attributes = self.rng, f"k{self.rng.randrange(self.plan.keys)}", self._attributes()
+        way = rng.choice(("plain", "key", "key", "rank", "names")) if speech == "all" else speech
+        if way == "rank":
+            rank = rng.choice((None, rng.randrange(10)))
+            return annotator.event(attributes, key=f"g{key}", rank=rank, scope="group", time_ns=self._serial)
+        if way == "names":
+            return annotator.event(attributes, obsoletes=self._nameable(annotator))
+        return annotator.event(attributes, key=key if way == "key" else None)
+
+    def _nameable(self, annotator: Annotator) -> list[EventId]:
+        """Some events that a client may know: recent, and outside of transactions and of scope "group"."""
+        plain = [event for event in islice(reversed(self.checker.events), 12) if self.checker.history.is_plain(event)]
+        chosen = self.rng.sample(plain, min(len(plain), 2))
+        return [event for event in chosen if event.stream != annotator.stream or event.seq < annotator.next]
+
+    def _attributes(self) -> dict[str, Value]:
+        self._serial += 1
+        return {SERIAL: self._serial}
+
+    def _annotator(self, node: str, stream: str) -> Annotator:
+        """One a stream and life; its numbers are those of the sender, which may have refused some of what was said."""
+        life = f"{stream} {node} {self.world.hosts[node].incarnation}"
+        annotator = self._annotators.get(life)
+        host = self.world.hosts[node].node
+        assert isinstance(host, Node)
+        outgoing = host.sender.streams.get(stream)
+        following = 0 if outgoing is None else outgoing.next + len(outgoing.queued)
+        if annotator is None or annotator.next != following:
+            annotator = self._annotators[life] = Annotator(stream, first=following)
+        return annotator
 
     def _stream(self, node: str, number: int) -> str:
         if number == self.plan.streams:
@@ -360,7 +500,15 @@ class Run:
             self._slot[node, number] = self._slot.get((node, number), 0) + 1
 
     def _crash(self, name: str) -> None:
+        self.consumers.pop(name, None)
         self.world.crash(name)
+
+    def _cut(self, name: str, other: str) -> None:
+        """What is under way between two is gone, and the transport connects them anew."""
+        at_s = self.world.now_s
+        self.world.add_rule(Partition([name], [other], start_s=at_s, stop_s=at_s + 0.02))
+        for node, peer in ((name, other), (other, name)):
+            self.world.at(at_s + 0.03, self.world.offer, node, Connected(peer))
 
     def _restart(self, name: str) -> None:
         life = self.checker.lives.get(name)

@@ -360,12 +360,20 @@ class Annotator:
 
 
 def truncate(content: Content, reach: int) -> Content:
-    """Without the bits for events more than `reach` before it: those are no longer where it was said that they are."""
+    """Without what it says of events more than `reach` before it: those are no longer where it was said that they are.
+
+    A commit that comes apart from its parts obsoletes no key: its transaction will not be applied.
+    """
     relation = content.relation
-    if relation is None or not relation.near:
+    if relation is None:
         return content
     near = _bytes(int.from_bytes(relation.near, "little") & ((1 << max(reach, 0)) - 1))
-    relation = replace(relation, near=near)
+    commit = relation.commit
+    if commit is not None and commit.parts > reach:
+        commit = Commit(commit.parts)
+    if (near, commit) == (relation.near, relation.commit):
+        return content
+    relation = replace(relation, near=near, commit=commit)
     return replace(content, relation=None if relation == Relation() else relation)
 
 

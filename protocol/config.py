@@ -91,9 +91,11 @@ class Config:
     link_policy: Literal["eager", "lazy", "random", "drop-new"] = "eager"
     """What a full link buffer drops: what is obsolete, at once (eager) or when there is no room (lazy), then at random;
     or just at random, or the newest. What is dropped without being obsolete is repaired later."""
+    purge_above_bytes: int = 32 * 2**20
+    """A gossip or send buffer with more than this is thinned, each round, by what is obsolete for something safe."""
     purge_send_buffer: bool = False
-    """Whether a publisher's own unlogged events may be purged for a safe newer one when its send buffer is half full:
-    less to resend, at the price of holes in the log."""
+    """Whether that also holds for a publisher's own unlogged events: less to resend, at the price of holes in the
+    log."""
     window_events: int = 8
     """With back-pressure: what a publisher may send before a member has told its room."""
     window_patience_s: float = 5.0

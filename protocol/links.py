@@ -145,8 +145,7 @@ class Links:
     ) -> None:
         way: _Way = (message.origin, message.hops) if isinstance(message, Data) else (None, 0)
         self._saturated[node] = link
-        if self._bytes_per_s is not None and link.credit < 0:
-            self._due = min(self._due, link.credit_at - link.credit / self._bytes_per_s)
+        self._arm(link)
         for packet, heads in packets:
             for hole in packet.holes:
                 for seq in range(hole.first, hole.last + 1):
@@ -188,8 +187,16 @@ class Links:
 
     # Admission ------------------------------------------------------------------------------------------------------
 
+    def _has_window(self, link: Link) -> bool:
+        return self._window is None or link.sent - link.taken < self._window
+
+    def _arm(self, link: Link) -> None:
+        """Wake when the bandwidth admits more; for a window there is nothing to do but to wait for its peer."""
+        if self._bytes_per_s is not None and link.credit < 0 and self._has_window(link):
+            self._due = min(self._due, link.credit_at - link.credit / self._bytes_per_s)
+
     def _admits(self, link: Link) -> bool:
-        if self._window is not None and link.sent - link.taken >= self._window:
+        if not self._has_window(link):
             return False
         if self._bytes_per_s is None:
             return True
@@ -252,8 +259,8 @@ class Links:
             self._probe(node, link)
         if not link.buffer and not link.marks:
             self._saturated.pop(node, None)
-        elif self._bytes_per_s is not None and link.credit < 0:
-            self._due = min(self._due, link.credit_at - link.credit / self._bytes_per_s)
+        else:
+            self._arm(link)
 
     def _next(self, link: Link) -> list[Data | Repair]:
         """What goes next: as much as the window takes of what waits, with all marks so far."""

@@ -320,9 +320,9 @@ class Node:
     def _purge_safely(self) -> None:
         """What is kept for others may be purged for what is safe, once it becomes too much (row S5)."""
         config = self._ctx.config
-        if self.buffer.bytes > config.gossip_buffer_bytes_max // 2:
+        if self.buffer.bytes > config.purge_above_bytes:
             self.buffer.purge(self._purges, self.safety.is_safe)
-        if config.purge_send_buffer and self.sender.bytes > config.send_buffer_bytes_max // 2:
+        if config.purge_send_buffer and self.sender.bytes > config.purge_above_bytes:
             self.sender.purge(self._purges, self.safety.is_safe)
 
     def _purges(self, name: StreamId) -> bool:
@@ -769,7 +769,9 @@ class Node:
 
     # Tests ----------------------------------------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """Assert what must hold after every step."""
-        for stream in self.receiver.streams.values():
-            stream.check()
+    def check(self, names: Iterable[StreamId] | None = None) -> None:
+        """Assert what must hold after every step, of some streams or of all."""
+        streams = self.receiver.streams
+        for name in streams if names is None else names:
+            if name in streams:
+                streams[name].check()

@@ -15,6 +15,7 @@ from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId, NodeId, StreamId, issued_by
 from gossamer.messages.packet import EVENTS_MAX, Packet, pack
 from gossamer.messages.wire import Beat, CheckedOut, Data, GapNotice, Position
+from gossamer.protocol.annotator import truncate
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Acked, Refused
 from gossamer.protocol.membership import Membership
@@ -338,6 +339,8 @@ class Sender:
             return []
         if first > before + 1:  # a new life, or others had numbers in between: what is before is not ours to send
             outgoing.next = first
+            # Who is how far back was said before the numbers jumped.
+            outgoing.queued = [truncate(content, at) for at, content in enumerate(outgoing.queued)]
             self._ctx.multicast(self._membership.others, GapNotice(outgoing.stream, first - 1))
         return self._flush(outgoing)
 
