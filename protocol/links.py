@@ -118,7 +118,7 @@ class Links:
                 self._admit_events(effect.to, effect.message)
             else:
                 for node in effect.to if self._bytes_per_s is not None else ():
-                    self._spend(self._link(node), CONTROL_BYTES)
+                    self._link(node).credit -= CONTROL_BYTES  # it counts, and never waits
                 admitted.append(effect)
         return admitted
 
