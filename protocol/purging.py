@@ -224,7 +224,8 @@ class PurgingBuffer:
             if orderly and not self._fits(entry.size - freed, len(victims)):
                 omitted.append(Omitted(entry, None, self._overflow == "refuse"))
                 return omitted
-            omitted += self._purge(victims, entry.id)
+            if victims:
+                omitted += self._purge(victims, entry.id)
             while not self._fits(entry.size):
                 omitted.append(Omitted(self._evict()))
         elif self._eager:
@@ -240,9 +241,9 @@ class PurgingBuffer:
         return count == 0 or (count < self._events_max and self.bytes + size <= self._bytes_max)
 
     def _put(self, entry: Entry) -> None:
-        queue = self._queue
-        if len(queue) >= self._compact_at:
+        if len(self._queue) >= self._compact_at:
             self._compact()
+        queue = self._queue
         entry.place = len(queue)
         queue.append(entry)
         self._count += 1
