@@ -103,7 +103,7 @@ class Index:
 
     # The two questions --------------------------------------------------------------------------------------------
 
-    def obsoleter(self, stream: StreamId, seq: int, head: Head) -> EventId | None:
+    def obsoleter(self, stream: StreamId, seq: int, head: Head) -> Entry | None:
         """Something inside that obsoletes an arrival."""
         relation, key = head.relation, head.key
         by: Entry | None = None
@@ -119,7 +119,7 @@ class Index:
                 by = commit
         if by is None and not self.plain:
             by = self._namer(stream, seq)
-        return None if by is None else by.id
+        return by
 
     def obsoleted(self, stream: StreamId, seq: int, head: Head) -> list[Entry]:
         """What inside an arrival obsoletes."""

@@ -54,12 +54,17 @@ class Omitted(Struct, frozen=True, gc=False):
     """
 
     entry: Entry
-    by: EventId | None = None
+    newer: Entry | EventId | None = None
     refused: bool = False
 
     @property
+    def by(self) -> EventId | None:
+        """What obsoleted it; None if there was no room."""
+        return self.newer.id if isinstance(self.newer, Entry) else self.newer
+
+    @property
     def reason(self) -> Reason:
-        if self.by is not None:
+        if self.newer is not None:
             return "obsoleted"
         return "refused" if self.refused else "overflow"
 
@@ -116,17 +121,39 @@ class PurgingBuffer:
 
     def append(self, stream: StreamId, seq: int, head: Head | None, size: int, payload: object) -> Sequence[Omitted]:
         """Take in an event, and tell what is left out for it, or why it is left out itself."""
-        entry = Entry(stream, seq, head, size, payload)
-        index = self._index
+        index, queue = self._index, self._queue
+        entry = Entry(stream, seq, head, size, payload, len(queue))
         if head is None or index is None:
             return self._admit(entry, ())
         if self._memory is not None and (by := self._memory.obsoleter(stream, seq, head)) is not None:
             return (Omitted(entry, by),)
-        relation = head.relation
-        if relation is not None and index.plain and not relation.group:
+        relation, key = head.relation, head.key
+        state = index.streams.get(stream)
+        if relation is None and index.plain:  # most events by far: no question but that of the key
+            if key is None or state is None or (old := state.tags.get(key)) is None:
+                return self._admit(entry, ())
+            if old.seq > seq:
+                return (Omitted(entry, old),)
+            bytes_then = self.bytes - old.size + size
+            if not self._eager or bytes_then > self._bytes_max:
+                return self._admit(entry, (old,))
+            # One comes and one goes. This is what `_admit` does, in half the time.
+            state.tags[key] = entry
+            queue[old.place] = None
+            old.place = -1
+            queue.append(entry)
+            self.bytes = bytes_then
+            if len(queue) > self._compact_at:
+                self._compact()
+            return (Omitted(old, entry),)
+        if index.plain and relation is not None and not relation.group:
             index.widen(held for held in self if held.by is None)
-        if (by := index.obsoleter(stream, seq, head)) is not None:
-            return (Omitted(entry, by),)
+        # Nothing of its own stream obsoletes the last of it, and that is how events come.
+        late = state is None or seq <= state.top or index.plain
+        if (late or index.named or (relation is not None and relation.group)) and (
+            newer := index.obsoleter(stream, seq, head)
+        ) is not None:
+            return (Omitted(entry, newer),)
         return self._admit(entry, index.obsoleted(stream, seq, head))
 
     def extend(self, stream: StreamId, run: Iterable[tuple[int, Head | None, int, object]]) -> Sequence[Omitted]:
@@ -214,42 +241,45 @@ class PurgingBuffer:
 
     def _admit(self, entry: Entry, victims: Sequence[Entry]) -> Sequence[Omitted]:
         """Let in what is not obsolete, by the bounds and the rules for what to leave out: first what is obsolete."""
-        omitted: list[Omitted] = []
-        if not self._fits(entry.size):
-            if self._marked:
-                omitted += self._purge_marked()
-            freed = sum(victim.size for victim in victims)
-            # The others are not thrown out, either, for one that would have the whole buffer to itself.
-            orderly = self._overflow != "random" or entry.size > self._bytes_max
-            if orderly and not self._fits(entry.size - freed, len(victims)):
-                omitted.append(Omitted(entry, None, self._overflow == "refuse"))
+        omitted: Sequence[Omitted] = ()
+        if self._count >= self._events_max or self.bytes + entry.size > self._bytes_max:
+            omitted, admitted = self._make_room(entry, victims)
+            if not admitted:
                 return omitted
-            if victims:
-                omitted += self._purge(victims, entry.id)
-            while not self._fits(entry.size):
-                omitted.append(Omitted(self._evict()))
-        elif self._eager:
-            if victims:
-                omitted = self._purge(victims, entry.id)
         elif victims:
-            self._mark(victims, entry.id)
-        self._put(entry)
-        return omitted
-
-    def _fits(self, size: int, fewer: int = 0) -> bool:
-        count = self._count - fewer
-        return count == 0 or (count < self._events_max and self.bytes + size <= self._bytes_max)
-
-    def _put(self, entry: Entry) -> None:
-        if len(self._queue) >= self._compact_at:
-            self._compact()
+            if self._eager:
+                omitted = self._purge(victims, entry)
+            else:
+                self._mark(victims, entry.id)
         queue = self._queue
+        if len(queue) > self._compact_at:
+            self._compact()
         entry.place = len(queue)
         queue.append(entry)
         self._count += 1
         self.bytes += entry.size
         if self._index is not None and entry.head is not None:
             self._index.add(entry)
+        return omitted
+
+    def _make_room(self, entry: Entry, victims: Sequence[Entry]) -> tuple[list[Omitted], bool]:
+        """Leave out others, or the arrival itself; and tell whether it may come in."""
+        omitted = self._purge_marked()
+        freed = sum(victim.size for victim in victims)
+        # The others are not thrown out, either, for one that would have the whole buffer to itself.
+        orderly = self._overflow != "random" or entry.size > self._bytes_max
+        if orderly and not self._fits(entry.size - freed, len(victims)):
+            entry.place = -1
+            omitted.append(Omitted(entry, None, self._overflow == "refuse"))
+            return omitted, False
+        omitted += self._purge(victims, entry)
+        while not self._fits(entry.size):
+            omitted.append(Omitted(self._evict()))
+        return omitted, True
+
+    def _fits(self, size: int, fewer: int = 0) -> bool:
+        count = self._count - fewer
+        return count == 0 or (count < self._events_max and self.bytes + size <= self._bytes_max)
 
     def _remove(self, entry: Entry) -> None:
         self._queue[entry.place] = None
@@ -257,12 +287,14 @@ class PurgingBuffer:
         self._count -= 1
         self.bytes -= entry.size
 
-    def _purge(self, victims: Sequence[Entry], by: EventId) -> list[Omitted]:
-        assert self._index is not None
+    def _purge(self, victims: Sequence[Entry], newer: Entry | EventId) -> list[Omitted]:
+        omitted = []
         for victim in victims:
+            assert self._index is not None
             self._index.discard(victim)
             self._remove(victim)
-        return [Omitted(victim, by) for victim in victims]
+            omitted.append(Omitted(victim, newer))
+        return omitted
 
     def _mark(self, victims: Sequence[Entry], by: EventId) -> None:
         assert self._index is not None
@@ -295,9 +327,9 @@ class PurgingBuffer:
         return entry
 
     def _compact(self) -> None:
-        kept: list[Entry | None] = []
-        for place, entry in enumerate(self):
+        kept = [entry for entry in self._queue if entry is not None]
+        for place, entry in enumerate(kept):
             entry.place = place
-            kept.append(entry)
-        self._queue, self._first = kept, 0
+        self._queue[:] = kept
+        self._first = 0
         self._compact_at = 2 * len(kept) + QUEUE_SLACK

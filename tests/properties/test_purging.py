@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from gossamer.messages.event import Commit, Head, Relation
 from gossamer.messages.ids import EventId
-from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, obsoletes
 from gossamer.protocol.purging import Entry, Omitted, PurgingBuffer
 
