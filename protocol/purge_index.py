@@ -99,7 +99,7 @@ class Index:
         self.plain = False
         for entry in entries:
             if entry.head is not None:
-                self._number(self.streams.get(entry.stream) or self.open(entry.stream), entry)
+                _number(self.streams.get(entry.stream) or self.open(entry.stream), entry)
 
     # The two questions --------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Index:
                 return
         state = self.streams.get(stream) or self.open(stream)
         if not self.plain:
-            self._number(state, entry)
+            _number(state, entry)
         if relation is None:
             if key is not None:
                 state.tags[key] = entry
@@ -224,15 +224,6 @@ class Index:
                 if not namers:
                     del self.named[id]
 
-    def _number(self, state: Stream, entry: Entry) -> None:
-        seq = entry.seq
-        state.seqs[seq] = entry
-        if (ahead := seq - state.top) > 0:
-            state.present = ((state.present << ahead) & _WINDOW | 1) if ahead < REACH_MAX else 1
-            state.top = seq
-        elif ahead > -REACH_MAX:
-            state.present |= 1 << -ahead
-
     def _relate(self, state: Stream, entry: Entry, key: str | None, relation: Relation) -> None:
         if relation.commit is not None:
             state.commit, state.committed = entry, frozenset(relation.commit.keys)
@@ -246,6 +237,16 @@ class Index:
         for id in relation.ids:
             if id[0] != entry.stream or id[1] < entry.seq:
                 self.named.setdefault(id, {})[entry] = None
+
+
+def _number(state: Stream, entry: Entry) -> None:
+    seq = entry.seq
+    state.seqs[seq] = entry
+    if (ahead := seq - state.top) > 0:
+        state.present = ((state.present << ahead) & _WINDOW | 1) if ahead < REACH_MAX else 1
+        state.top = seq
+    elif ahead > -REACH_MAX:
+        state.present |= 1 << -ahead
 
 
 def _order(stream: StreamId, seq: int, head: Head) -> Order:
@@ -295,10 +296,10 @@ def _near(state: Stream, seq: int, near: int) -> list[Entry]:
     victims = []
     hits = near & (state.present << (ahead - 1))
     while hits:
-        bit = hits & -hits
-        hits ^= bit
-        if (entry := state.seqs.get(seq - bit.bit_length())) is not None:
+        distance = hits.bit_length()
+        hits ^= 1 << (distance - 1)
+        if (entry := state.seqs.get(seq - distance)) is not None:
             victims.append(entry)
         else:  # gone since; so each is looked for in vain but once
-            state.present ^= bit >> (ahead - 1)
+            state.present ^= 1 << (distance - ahead)
     return victims

@@ -121,8 +121,8 @@ class PurgingBuffer:
 
     def append(self, stream: StreamId, seq: int, head: Head | None, size: int, payload: object) -> Sequence[Omitted]:
         """Take in an event, and tell what is left out for it, or why it is left out itself."""
-        index, queue = self._index, self._queue
-        entry = Entry(stream, seq, head, size, payload, len(queue))
+        index = self._index
+        entry = Entry(stream, seq, head, size, payload)
         if head is None or index is None:
             return self._admit(entry, ())
         if self._memory is not None and (by := self._memory.obsoleter(stream, seq, head)) is not None:
@@ -139,11 +139,13 @@ class PurgingBuffer:
                 return self._admit(entry, (old,))
             # One comes and one goes. This is what `_admit` does, in half the time.
             state.tags[key] = entry
+            queue = self._queue
             queue[old.place] = None
             old.place = -1
+            entry.place = at = len(queue)
             queue.append(entry)
             self.bytes = bytes_then
-            if len(queue) > self._compact_at:
+            if at > self._compact_at:
                 self._compact()
             return (Omitted(old, entry),)
         if index.plain and relation is not None and not relation.group:
@@ -242,7 +244,9 @@ class PurgingBuffer:
     def _admit(self, entry: Entry, victims: Sequence[Entry]) -> Sequence[Omitted]:
         """Let in what is not obsolete, by the bounds and the rules for what to leave out: first what is obsolete."""
         omitted: Sequence[Omitted] = ()
-        if self._count >= self._events_max or self.bytes + entry.size > self._bytes_max:
+        if self.bytes + entry.size > self._bytes_max or self._count >= self._events_max + (
+            self._eager and len(victims)
+        ):
             omitted, admitted = self._make_room(entry, victims)
             if not admitted:
                 return omitted
@@ -288,13 +292,16 @@ class PurgingBuffer:
         self.bytes -= entry.size
 
     def _purge(self, victims: Sequence[Entry], newer: Entry | EventId) -> list[Omitted]:
-        omitted = []
+        if self._index is None:
+            return []
+        discard, queue = self._index.discard, self._queue
         for victim in victims:
-            assert self._index is not None
-            self._index.discard(victim)
-            self._remove(victim)
-            omitted.append(Omitted(victim, newer))
-        return omitted
+            discard(victim)
+            queue[victim.place] = None
+            victim.place = -1
+            self.bytes -= victim.size
+        self._count -= len(victims)
+        return [Omitted(victim, newer) for victim in victims]
 
     def _mark(self, victims: Sequence[Entry], by: EventId) -> None:
         assert self._index is not None
