@@ -30,6 +30,7 @@ from gossamer.protocol.obsolescence import Order
 
 STREAMS_SLACK = 64
 _WINDOW = (1 << REACH_MAX) - 1
+_from_bytes = int.from_bytes
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 
 
@@ -190,6 +191,24 @@ class Index:
                 state.tags[key] = entry
         elif not relation.group:
             self._relate(state, entry, key, relation)
+
+    def renew(self, state: Stream, entry: Entry, near: bytes) -> list[Entry]:
+        """`add` the next event of a stream, one that names others by a bitmap alone, and `discard` those."""
+        seq, seqs = entry.seq, state.seqs
+        ahead = seq - state.top
+        before = state.present << (ahead - 1) if ahead <= REACH_MAX else 0  # bit n for seq - 1 - n, as in the bitmap
+        hits = _from_bytes(near, "little") & before
+        state.present = ((before ^ hits) << 1) & _WINDOW | 1
+        state.top, state.names = seq, True
+        victims = []
+        while hits:
+            distance = hits.bit_length()
+            hits ^= 1 << (distance - 1)
+            if (victim := seqs.get(seq - distance)) is not None:
+                victims.append(victim)
+                self.discard(victim)
+        seqs[seq] = entry
+        return victims
 
     def discard(self, entry: Entry) -> None:
         """Take out an event that leaves, if it is in."""

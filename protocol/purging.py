@@ -150,11 +150,14 @@ class PurgingBuffer:
             return (Omitted(old, entry),)
         if index.plain and relation is not None and not relation.group:
             index.widen(held for held in self if held.by is None)
-        # Nothing of its own stream obsoletes the last of it, and that is how events come.
-        late = state is None or seq <= state.top or index.plain
-        if (late or index.named or (relation is not None and relation.group)) and (
-            newer := index.obsoleter(stream, seq, head)
-        ) is not None:
+        if state is not None and seq > state.top and not index.named and not index.plain:
+            # Nothing of its own stream obsoletes the last of it, and that is how events come.
+            if relation is not None and key is None and relation.near and not relation.ids:
+                if relation.commit is None and not relation.group and self._eager and self._roomy(size):
+                    return self._admit_next(entry, index.renew(state, entry, relation.near))
+            elif relation is None or not relation.group:
+                return self._admit(entry, index.obsoleted(stream, seq, head))
+        if (newer := index.obsoleter(stream, seq, head)) is not None:
             return (Omitted(entry, newer),)
         return self._admit(entry, index.obsoleted(stream, seq, head))
 
@@ -255,16 +258,40 @@ class PurgingBuffer:
                 omitted = self._purge(victims, entry)
             else:
                 self._mark(victims, entry.id)
-        queue = self._queue
-        if len(queue) > self._compact_at:
-            self._compact()
-        entry.place = len(queue)
-        queue.append(entry)
-        self._count += 1
-        self.bytes += entry.size
+        self._put(entry)
         if self._index is not None and entry.head is not None:
             self._index.add(entry)
         return omitted
+
+    def _roomy(self, size: int) -> bool:
+        """Whether an arrival comes in, whatever has to leave for it."""
+        if self._overflow == "random":
+            return size <= self._bytes_max
+        return self._count < self._events_max and self.bytes + size <= self._bytes_max
+
+    def _admit_next(self, entry: Entry, victims: Sequence[Entry]) -> Sequence[Omitted]:
+        """`_admit` for one that is in the index, whose victims are out of it, and that comes in in any case."""
+        queue, freed = self._queue, 0
+        for victim in victims:
+            queue[victim.place] = None
+            victim.place = -1
+            freed += victim.size
+        omitted = [Omitted(victim, entry) for victim in victims]
+        self._count -= len(victims)
+        self.bytes -= freed
+        while not self._fits(entry.size):
+            omitted.append(Omitted(self._evict()))
+        self._put(entry)
+        return omitted
+
+    def _put(self, entry: Entry) -> None:
+        queue = self._queue
+        entry.place = at = len(queue)
+        queue.append(entry)
+        self._count += 1
+        self.bytes += entry.size
+        if at > self._compact_at:
+            self._compact()
 
     def _make_room(self, entry: Entry, victims: Sequence[Entry]) -> tuple[list[Omitted], bool]:
         """Leave out others, or the arrival itself; and tell whether it may come in."""
