@@ -204,9 +204,10 @@ class Index:
         while hits:
             distance = hits.bit_length()
             hits ^= 1 << (distance - 1)
-            if (victim := seqs.get(seq - distance)) is not None:
+            if (victim := seqs.pop(seq - distance, None)) is not None:
                 victims.append(victim)
-                self.discard(victim)
+                if (told := victim.head) is not None and (told.key is not None or _is_elsewhere(told.relation)):
+                    self.discard(victim)
         seqs[seq] = entry
         return victims
 
@@ -256,6 +257,11 @@ class Index:
         for id in relation.ids:
             if id[0] != entry.stream or id[1] < entry.seq:
                 self.named.setdefault(id, {})[entry] = None
+
+
+def _is_elsewhere(relation: Relation | None) -> bool:
+    """Whether an event without a key is in the index by more than its seq."""
+    return relation is not None and (relation.commit is not None or bool(relation.ids))
 
 
 def _number(state: Stream, entry: Entry) -> None:

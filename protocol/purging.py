@@ -43,6 +43,8 @@ Reason = Literal["obsoleted", "overflow", "refused"]
 
 BYTES_MAX = 64 * 2**20
 QUEUE_SLACK = 64
+GAPS = 4
+"""How much longer than the entries in it the queue may get: a gap is 8 bytes, and closing it touches what is kept."""
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 
 
@@ -86,6 +88,7 @@ class PurgingBuffer:
         "_bytes_max",
         "_eager",
         "_overflow",
+        "_evicting",
         "_rng",
         "_memory",
         "bytes",
@@ -105,10 +108,11 @@ class PurgingBuffer:
         assert rng is not None or overflow != "random", "random overflow draws from a generator that is handed in"
         self._events_max, self._bytes_max = events_max, bytes_max
         self._eager, self._overflow = semantic == "eager", overflow
+        self._evicting = semantic == "eager" and overflow == "random"  # so that whatever is not too large comes in
         self._rng = rng
         self._memory = None if semantic == "off" else memory
         self._index = None if semantic == "off" else Index()
-        # A list with gaps: what is purged leaves None, and the gaps close when they are as many as the entries.
+        # A list with gaps: what is purged leaves None, and the gaps close when there are too many.
         # Removal is O(1) anywhere, and one can draw from it; a dict has neither a quick first nor a quick random entry.
         self._queue: list[Entry | None] = []
         self._first = 0
@@ -153,7 +157,7 @@ class PurgingBuffer:
         if state is not None and seq > state.top and not index.named and not index.plain:
             # Nothing of its own stream obsoletes the last of it, and that is how events come.
             if relation is not None and key is None and relation.near and not relation.ids:
-                if relation.commit is None and not relation.group and self._eager and self._roomy(size):
+                if relation.commit is None and not relation.group and self._evicting and size <= self._bytes_max:
                     return self._admit_next(entry, index.renew(state, entry, relation.near))
             elif relation is None or not relation.group:
                 return self._admit(entry, index.obsoleted(stream, seq, head))
@@ -164,11 +168,30 @@ class PurgingBuffer:
     def extend(self, stream: StreamId, run: Iterable[tuple[int, Head | None, int, object]]) -> Sequence[Omitted]:
         """Append a run of one stream, `(seq, head, size, payload)` each, up to the first that is refused."""
         omitted: list[Omitted] = []
+        index, queue, bytes_max = self._index, self._queue, self._bytes_max
+        quick = index is not None and index.plain and self._memory is None and self._eager
+        state = index.streams.get(stream) if quick and index is not None else None
         for seq, head, size, payload in run:
+            if state is not None and head is not None and head.relation is None and (key := head.key) is not None:
+                # One comes and one goes: the shortest way through `append`, with everything at hand.
+                old = state.tags.get(key)
+                if old is not None and old.seq < seq and (bytes_then := self.bytes - old.size + size) <= bytes_max:
+                    at = len(queue)
+                    state.tags[key] = entry = Entry(stream, seq, head, size, payload, at)
+                    queue[old.place] = None
+                    old.place = -1
+                    queue.append(entry)
+                    self.bytes = bytes_then
+                    if at > self._compact_at:
+                        self._compact()
+                    omitted.append(Omitted(old, entry))
+                    continue
             if more := self.append(stream, seq, head, size, payload):
                 omitted += more
                 if more[-1].refused:
                     break
+            if state is not None and head is not None and head.relation is not None:
+                state = None  # names something: no longer only a question of the key
         return omitted
 
     def passing(self, stream: StreamId, seq: int, head: Head | None) -> Sequence[Omitted]:
@@ -263,25 +286,27 @@ class PurgingBuffer:
             self._index.add(entry)
         return omitted
 
-    def _roomy(self, size: int) -> bool:
-        """Whether an arrival comes in, whatever has to leave for it."""
-        if self._overflow == "random":
-            return size <= self._bytes_max
-        return self._count < self._events_max and self.bytes + size <= self._bytes_max
-
     def _admit_next(self, entry: Entry, victims: Sequence[Entry]) -> Sequence[Omitted]:
         """`_admit` for one that is in the index, whose victims are out of it, and that comes in in any case."""
-        queue, freed = self._queue, 0
+        omitted: list[Omitted] = []
+        queue, count, size = self._queue, self._count, self.bytes + entry.size
         for victim in victims:
             queue[victim.place] = None
             victim.place = -1
-            freed += victim.size
-        omitted = [Omitted(victim, entry) for victim in victims]
-        self._count -= len(victims)
-        self.bytes -= freed
-        while not self._fits(entry.size):
-            omitted.append(Omitted(self._evict()))
-        self._put(entry)
+            size -= victim.size
+            omitted.append(Omitted(victim, entry))
+        count -= len(omitted)
+        if count >= self._events_max or size > self._bytes_max:
+            self._count, self.bytes = count, size - entry.size
+            while not self._fits(entry.size):
+                omitted.append(Omitted(self._evict()))
+            self._put(entry)
+            return omitted
+        entry.place = at = len(queue)
+        queue.append(entry)
+        self._count, self.bytes = count + 1, size
+        if at > self._compact_at:
+            self._compact()
         return omitted
 
     def _put(self, entry: Entry) -> None:
@@ -349,7 +374,7 @@ class PurgingBuffer:
     def _evict(self) -> Entry:
         """Throw out any entry, each as likely as the others."""
         assert self._rng is not None
-        if len(self._queue) - self._first > 2 * self._count + QUEUE_SLACK:
+        if len(self._queue) - self._first > GAPS * self._count + QUEUE_SLACK:
             self._compact()  # else large entries after many small ones would be looked for in a long list of gaps
         queue, first = self._queue, self._first
         span = len(queue) - first
@@ -366,4 +391,4 @@ class PurgingBuffer:
             entry.place = place
         self._queue[:] = kept
         self._first = 0
-        self._compact_at = 2 * len(kept) + QUEUE_SLACK
+        self._compact_at = GAPS * len(kept) + QUEUE_SLACK

@@ -1,7 +1,7 @@
 """Indexed purging is purging by definition: every step of a buffer agrees with a list that is looked through."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hypothesis import given, settings
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gossamer.messages.event import Commit, Head, Relation
 from gossamer.messages.ids import EventId
+from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, obsoletes
 from gossamer.protocol.purging import Entry, Omitted, PurgingBuffer
 
@@ -199,6 +200,91 @@ def test_every_step_agrees_with_the_definition(steps, policy, events_max, bytes_
 def test_so_do_long_histories(seed, policy):
     rng = random.Random(seed)
     agree(list(long_history(rng)), policy, rng.choice([3, 10, 40]), rng.choice([20, 100, 1_000]))
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32), policies)
+def test_a_run_is_as_good_as_one_by_one(seed, policy):
+    rng = random.Random(seed)
+    semantic, overflow = policy
+    limits = rng.choice([3, 10, 40]), rng.choice([20, 100, 1_000])
+    runs, single = (
+        PurgingBuffer(*limits, semantic=semantic, overflow=overflow, rng=random.Random(1)) for _ in range(2)
+    )
+    arrivals = [about for what, about in long_history(rng) if what == "append"]
+    for stream in STREAMS:
+        run = [(one.id.seq, one.head, one.size, one) for one in arrivals if one.id.stream == stream]
+        for at in range(0, len(run), 8):
+            expected = []
+            for item in run[at : at + 8]:
+                expected += single.append(stream, *item)
+                if expected and expected[-1].refused:
+                    break
+            told = runs.extend(stream, run[at : at + 8])
+            assert [shown(item) for item in told] == [shown(item) for item in expected]
+            assert [entry.payload for entry in runs] == [entry.payload for entry in single]
+            assert (len(runs), runs.bytes) == (len(single), single.bytes)
+            if rng.random() < 0.5:
+                assert [entry.id for entry in runs.take(2)] == [entry.id for entry in single.take(2)]
+
+
+def shown(item: Omitted) -> tuple:
+    return item.entry.id, item.by, item.reason
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32), policies)
+def test_every_event_ends_once_and_is_explained(seed, policy):
+    """Told apart from `Naive`: by what goes in and comes out alone."""
+    rng = random.Random(seed)
+    semantic, overflow = policy
+    buffer = PurgingBuffer(rng.choice([3, 10, 40]), 100, semantic=semantic, overflow=overflow, rng=random.Random(1))
+    known: dict[EventId, Arrival] = {}
+    appended, ended, read = [], [], []
+    for what, about in long_history(rng):
+        omitted: Sequence[Omitted] = ()
+        if what == "take":
+            read += [entry.id for entry in buffer.take(*about)]
+        elif what == "append":
+            known[about.id] = about
+            appended.append(about.id)
+            omitted = buffer.append(*about.id, about.head, about.size, None)
+        else:
+            known[about.id] = about
+            omitted = buffer.passing(*about.id, about.head)
+        for item in omitted:
+            ended.append(item.entry.id)
+            if item.by is not None:
+                assert semantic != "off"
+                assert obsoletes(known[item.by].told, known[item.entry.id].told)
+            else:
+                assert item.refused == (overflow == "refuse")
+                assert (item.entry.id == about.id) or overflow == "random"
+    inside = [entry.id for entry in buffer]
+    assert sorted([*ended, *read, *inside]) == sorted(appended)
+    came = {id: at for at, id in enumerate(appended)}
+    assert [came[id] for id in [*read, *inside]] == sorted(came[id] for id in [*read, *inside]), "arrival order"
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32), st.booleans())
+def test_a_memory_tells_what_obsoletes_of_what_was_passed_on(seed, fifo):
+    rng = random.Random(seed)
+    memory = Memory(fifo=fifo)
+    passed: list[Told] = []
+    for what, about in long_history(rng):
+        if what == "take" or about.head is None:
+            continue
+        told = about.told
+        obsoleters = {one.id for one in passed if obsoletes(one, told)}
+        by = memory.obsoleter(*told.id, told.head)
+        if fifo:  # what is late in its own stream does not happen
+            elsewhere = {id for id in obsoleters if id.stream != told.id.stream}
+            assert by in obsoleters if elsewhere else by is None or by in obsoleters
+        else:
+            assert (by in obsoleters) if obsoleters else by is None
+        memory.passed(*told.id, told.head)
+        passed.append(told)
 
 
 def agree(steps, policy, events_max, bytes_max):
