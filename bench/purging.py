@@ -10,7 +10,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
 
 from gossamer.bench import measure
 from gossamer.bench.measure import Row
@@ -37,19 +36,17 @@ class Workload:
     def __init__(self, buffer_events: int, naming: bool) -> None:
         self._rng = random.Random(1)
         self._naming = naming
-        self._keys = [f"sensor-{number}" for number in range(buffer_events)]
-        self._seqs = count()
+        self._next = 0
         self._used: dict[str, list[int]] = {}
-        keys = self._keys[:NAMING_KEYS] if naming else self._keys
-        self.fill = self._run([Content(None if naming else key) for key in self._keys])
-        self._keys = keys
+        keys = [f"sensor-{number}" for number in range(buffer_events)]
+        self._keys = keys[:NAMING_KEYS] if naming else keys
+        self.fill = self._run([Content(None if naming else key) for key in keys])
 
     def run(self, events: int) -> Run:
         keys = self._rng.choices(self._keys, k=events)
         if not self._naming:
             return self._run([Content(key) for key in keys])
-        first = self.fill[-1][0] + 1 if not self._used else max(seqs[-1] for seqs in self._used.values()) + 1
-        return self._run([Content(relation=self._named(seq, key)) for seq, key in enumerate(keys, first)])
+        return self._run([Content(relation=self._named(seq, key)) for seq, key in enumerate(keys, self._next)])
 
     def _named(self, seq: int, key: str) -> Relation:
         # All within reach, and not only the last: the publisher adds what the named ones named.
@@ -62,7 +59,8 @@ class Workload:
         heads: list[Head] = []
         for at in range(0, len(contents), EVENTS_MAX):
             heads += [head for _, head in pack(STREAM, 0, contents[at : at + EVENTS_MAX]).heads()]
-        return [(next(self._seqs), head, SIZE, None) for head in heads]
+        first, self._next = self._next, self._next + len(heads)
+        return [(seq, head, SIZE, None) for seq, head in enumerate(heads, first)]
 
 
 class Indexed:
@@ -70,12 +68,12 @@ class Indexed:
 
     def __init__(self, buffer_events: int, naming: bool) -> None:
         self._workload = Workload(buffer_events, naming)
-        self._buffer = PurgingBuffer(buffer_events, rng=random.Random(2))
-        self._buffer.extend(STREAM, self._workload.fill)
+        self.buffer = PurgingBuffer(buffer_events, rng=random.Random(2))
+        self.buffer.extend(STREAM, self._workload.fill)
 
     def one_by_one(self, events: int) -> float:
         """µs an event."""
-        run, append = self._workload.run(events), self._buffer.append
+        run, append = self._workload.run(events), self.buffer.append
         start_s = time.process_time()
         for seq, head, size, payload in run:
             append(STREAM, seq, head, size, payload)
@@ -83,7 +81,7 @@ class Indexed:
 
     def in_runs(self, events: int) -> float:
         """µs an event, as it comes out of a packet."""
-        run, extend = self._workload.run(events), self._buffer.extend
+        run, extend = self._workload.run(events), self.buffer.extend
         runs = [run[at : at + READ_EVERY] for at in range(0, events, READ_EVERY)]
         start_s = time.process_time()
         for part in runs:
@@ -92,7 +90,7 @@ class Indexed:
 
     def read(self, events: int) -> float:
         """µs an event, of which a reader takes a quarter."""
-        run, extend, take = self._workload.run(events), self._buffer.extend, self._buffer.take
+        run, extend, take = self._workload.run(events), self.buffer.extend, self.buffer.take
         runs = [run[at : at + READ_EVERY] for at in range(0, events, READ_EVERY)]
         start_s = time.process_time()
         for part in runs:
@@ -106,15 +104,15 @@ class Scanned:
 
     def __init__(self, buffer_events: int) -> None:
         self._workload = Workload(buffer_events, False)
-        self._inside = [Told(EventId(STREAM, seq), head) for seq, head, _, _ in self._workload.fill]
+        self.inside = [Told(EventId(STREAM, seq), head) for seq, head, _, _ in self._workload.fill]
 
     def run(self, events: int) -> float:
         """µs an event."""
         arrivals = [Told(EventId(STREAM, seq), head) for seq, head, _, _ in self._workload.run(events)]
         start_s = time.process_time()
         for arrival in arrivals:
-            self._inside = [held for held in self._inside if not obsoletes(arrival, held)]
-            self._inside.append(arrival)
+            self.inside = [held for held in self.inside if not obsoletes(arrival, held)]
+            self.inside.append(arrival)
         return (time.process_time() - start_s) * 1e6 / events
 
 

@@ -157,6 +157,18 @@ def test_a_lazy_buffer_passes_on_what_is_obsolete_and_forgets_that_it_is():
     assert put(lazy, (2, head("y")), (3, head("z"))) == ["3 overflow"]
 
 
+def test_what_is_obsolete_in_a_lazy_buffer_is_not_made_obsolete_again():
+    for come_in in (True, False):
+        lazy = buffer(3, semantic="lazy")
+        put(lazy, (0, head("x")), (1, head("x")))
+        if come_in:
+            put(lazy, (2, near(2)))
+        else:
+            lazy.passing(S, 2, near(2))
+            put(lazy, (T, 7, head()))
+        assert put(lazy, (3, head())) == ["0 obsoleted by 1"]
+
+
 def test_a_lazy_buffer_turns_away_what_is_obsolete_already():
     lazy = buffer(semantic="lazy")
     assert put(lazy, (5, head("x")), (3, head("x"))) == ["3 obsoleted by 5"]
