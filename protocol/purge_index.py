@@ -20,37 +20,15 @@ first event on that names others, or belongs to a transaction; until then the in
 """
 
 from collections.abc import Iterable
-from typing import Any
-
-from msgspec import Struct
 
 from gossamer.messages.event import REACH_MAX, Head, Relation
-from gossamer.messages.ids import EventId, StreamId, group_of
+from gossamer.messages.ids import StreamId, group_of
+from gossamer.protocol.entries import Entry
 from gossamer.protocol.obsolescence import Order
 
 STREAMS_SLACK = 64
 _WINDOW = (1 << REACH_MAX) - 1
 _from_bytes = int.from_bytes
-_tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
-
-
-class Entry(Struct, eq=False, gc=False):
-    """One event in a buffer. Without a head it obsoletes nothing and is never obsolete."""
-
-    stream: StreamId
-    seq: int
-    head: Head | None
-    size: int
-    payload: Any
-    """Whatever the buffer's owner needs to send or deliver it; must not refer to the buffer."""
-    place: int = -1
-    """Where in the queue it stands; -1 once it is out."""
-    by: EventId | None = None
-    """What obsoleted it, if a lazy buffer knows it to be obsolete and has not purged it."""
-
-    @property
-    def id(self) -> EventId:
-        return _tuple(EventId, (self.stream, self.seq))
 
 
 class Stream:

@@ -28,47 +28,22 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
-
 from gossamer.messages.event import Head
 from gossamer.messages.ids import EventId, StreamId
+from gossamer.protocol.entries import Entry, Omitted
 from gossamer.protocol.memory import Memory
-from gossamer.protocol.purge_index import Entry, Index
+from gossamer.protocol.purge_index import Index
 
 __all__ = ["Entry", "Omitted", "Overflow", "PurgingBuffer", "Semantic"]
 
 Semantic = Literal["eager", "lazy", "off"]
 Overflow = Literal["random", "drop-new", "refuse"]
-Reason = Literal["obsoleted", "overflow", "refused"]
 
 BYTES_MAX = 64 * 2**20
 QUEUE_SLACK = 64
 GAPS = 4
 """How much longer than the entries in it the queue may get: a gap is 8 bytes, and closing it touches what is kept."""
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
-
-
-class Omitted(Struct, frozen=True, gc=False):
-    """An event that a buffer left out: for one that obsoletes it, or because there was no room.
-
-    `refused` is the arrival that a buffer with `overflow="refuse"` had no room for: nothing happened to it, or to what
-    it obsoletes. It is always the last of what a call returns.
-    """
-
-    entry: Entry
-    newer: Entry | EventId | None = None
-    refused: bool = False
-
-    @property
-    def by(self) -> EventId | None:
-        """What obsoleted it; None if there was no room."""
-        return self.newer.id if isinstance(self.newer, Entry) else self.newer
-
-    @property
-    def reason(self) -> Reason:
-        if self.newer is not None:
-            return "obsoleted"
-        return "refused" if self.refused else "overflow"
 
 
 class PurgingBuffer:
@@ -108,7 +83,7 @@ class PurgingBuffer:
         assert rng is not None or overflow != "random", "random overflow draws from a generator that is handed in"
         self._events_max, self._bytes_max = events_max, bytes_max
         self._eager, self._overflow = semantic == "eager", overflow
-        self._evicting = semantic == "eager" and overflow == "random"  # so that whatever is not too large comes in
+        self._evicting = overflow == "random"
         self._rng = rng
         self._memory = None if semantic == "off" else memory
         self._index = None if semantic == "off" else Index()
@@ -136,8 +111,8 @@ class PurgingBuffer:
         if relation is None and index.plain:  # most events by far: no question but that of the key
             if key is None or state is None or (old := state.tags.get(key)) is None:
                 return self._admit(entry, ())
-            if old.seq > seq:
-                return (Omitted(entry, old),)
+            if old.seq >= seq:  # it is late; or the caller's mistake, and in twice
+                return (Omitted(entry, old),) if old.seq > seq else self._admit(entry, ())
             bytes_then = self.bytes - old.size + size
             if not self._eager or bytes_then > self._bytes_max:
                 return self._admit(entry, (old,))
@@ -154,13 +129,15 @@ class PurgingBuffer:
             return (Omitted(old, entry),)
         if index.plain and relation is not None and not relation.group:
             index.widen(held for held in self if held.by is None)
+            state = index.streams.get(stream)
         if state is not None and seq > state.top and not index.named and not index.plain:
             # Nothing of its own stream obsoletes the last of it, and that is how events come.
-            if relation is not None and key is None and relation.near and not relation.ids:
-                if relation.commit is None and not relation.group and self._evicting and size <= self._bytes_max:
-                    return self._admit_next(entry, index.renew(state, entry, relation.near))
-            elif relation is None or not relation.group:
+            if relation is None:
                 return self._admit(entry, index.obsoleted(stream, seq, head))
+            if relation.near and key is None and not relation.ids and relation.commit is None and not relation.group:
+                free = self.bytes + size <= self._bytes_max and self._count < self._events_max
+                if self._eager and (free or (self._evicting and size <= self._bytes_max)):
+                    return self._admit_next(entry, index.renew(state, entry, relation.near))
         if (newer := index.obsoleter(stream, seq, head)) is not None:
             return (Omitted(entry, newer),)
         return self._admit(entry, index.obsoleted(stream, seq, head))

@@ -195,14 +195,14 @@ def test_every_step_agrees_with_the_definition(steps, policy, events_max, bytes_
     agree(steps, policy, events_max, bytes_max)
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(st.integers(0, 2**32), policies)
 def test_so_do_long_histories(seed, policy):
     rng = random.Random(seed)
     agree(list(long_history(rng)), policy, rng.choice([3, 10, 40]), rng.choice([20, 100, 1_000]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32), policies)
 def test_a_run_is_as_good_as_one_by_one(seed, policy):
     rng = random.Random(seed)
@@ -232,7 +232,7 @@ def shown(item: Omitted) -> tuple:
     return item.entry.id, item.by, item.reason
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32), policies)
 def test_every_event_ends_once_and_is_explained(seed, policy):
     """Told apart from `Naive`: by what goes in and comes out alone."""
@@ -266,7 +266,7 @@ def test_every_event_ends_once_and_is_explained(seed, policy):
     assert [came[id] for id in [*read, *inside]] == sorted(came[id] for id in [*read, *inside]), "arrival order"
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_memory_tells_what_obsoletes_of_what_was_passed_on(seed, fifo):
     rng = random.Random(seed)

@@ -230,6 +230,25 @@ def test_an_event_larger_than_the_buffer_has_it_to_itself(overflow):
     assert told(small.append(S, 3, head("y"), 100, None)) == ["2 obsoleted by 3"]
 
 
+def test_a_run_may_begin_with_keys_and_go_on_with_names():
+    queue = buffer()
+    put(queue, (0, head("x")))
+    said = [head("x"), head(), near(1), head("x"), near(1)]
+    assert told(queue.extend(S, [(seq, one, 10, None) for seq, one in enumerate(said, 1)])) == [
+        "0 obsoleted by 1",
+        "2 obsoleted by 3",
+        "1 obsoleted by 4",
+        "4 obsoleted by 5",
+    ]
+
+
+def test_an_event_that_is_put_in_twice_is_in_twice():
+    queue = buffer()
+    assert put(queue, (0, head("x")), (0, head("x")), (1, None)) == []
+    assert inside(queue) == [0, 0, 1]
+    assert len(queue.take(9)) == 3
+
+
 # Passing by, taking, clearing ---------------------------------------------------------------------------------------
 
 
