@@ -17,7 +17,7 @@ events, not in state.
                 off       heads are not looked at
     overflow    random    with no room and nothing obsolete, entries drawn from those inside make room
                 drop-new  the arrival is left out
-                refuse    the arrival is handed back, and the buffer is as it was
+                refuse    the arrival is handed back
 
 Nothing is left out silently: every call returns what it left out and why. An arrival that is obsolete already (by what
 is inside, or by what has gone through: protocol/memory.py) is never let in, lazy or not, since whoever reads the buffer

@@ -85,6 +85,10 @@ PART = {"part": (0, 2)}
             [256, 257],
             id="as far as bits reach",
         ),
+        pytest.param([(0, near(9)), (256, near(256))], ["0 obsoleted by 256"], [256], id="all the way at once"),
+        pytest.param([(0, near(9)), (255, head()), (256, near(256))], ["0 obsoleted by 256"], [255, 256], id="or not"),
+        pytest.param([(0, near(9)), (255, near(9)), (256, near(256))], ["0 obsoleted by 256"], [255, 256], id="named"),
+        pytest.param([(0, near(9)), (257, near(256))], [], [0, 257], id="one too far"),
         pytest.param([(0, head()), (999, near(256, 1))], [], [0, 999], id="further than bits reach"),
         pytest.param(
             [(0, head()), (T, 1, head()), (2, head(ids=(EventId(S, 0), EventId(T, 1))))],
