@@ -1,6 +1,6 @@
 """A bounded buffer that makes room by leaving out what has become pointless (000 §4.2, 003 §3.1).
 
-Events wait here in the order in which they came. Of five, three of which set `x`, with room for three:
+Events wait here in the order in which they came. Of five, two of which set `x`, with room for three:
 
     append x=1      x=1
     append y=1      x=1 y=1

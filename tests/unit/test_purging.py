@@ -327,6 +327,13 @@ def test_a_stream_that_is_gone_is_forgotten_sooner_or_later():
     assert len(queue._index.streams) <= 2 * STREAMS_SLACK
 
 
+def test_a_stream_without_keys_is_not_forgotten_while_something_of_it_is_inside():
+    queue = buffer(10**4)
+    put(queue, (0, near(1)))
+    put(queue, *((f"default/~{number}-1.0", 0, head("y")) for number in range(10 * STREAMS_SLACK)))
+    assert put(queue, (1, near(1))) == ["0 obsoleted by 1"]
+
+
 # Memory -------------------------------------------------------------------------------------------------------------
 
 
