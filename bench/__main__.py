@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from gossamer.bench import matching, measure, receiving, signatures, simulator
+from gossamer.bench import matching, measure, purging, receiving, signatures, simulator
 
 BENCHMARKS: dict[str, measure.Benchmark] = {
     "matching": matching.rows,
+    "purging": purging.rows,
     "receiving": receiving.rows,
     "signatures": signatures.rows,
     "simulator": simulator.rows,

@@ -20,36 +20,15 @@ first event on that names others, or belongs to a transaction; until then the in
 """
 
 from collections.abc import Iterable
-from typing import Any
-
-from msgspec import Struct
 
 from gossamer.messages.event import REACH_MAX, Head, Relation
-from gossamer.messages.ids import EventId, StreamId, group_of
+from gossamer.messages.ids import StreamId, group_of
+from gossamer.protocol.entries import Entry
 from gossamer.protocol.obsolescence import Order
 
 STREAMS_SLACK = 64
 _WINDOW = (1 << REACH_MAX) - 1
-_tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
-
-
-class Entry(Struct, eq=False, gc=False):
-    """One event in a buffer. Without a head it obsoletes nothing and is never obsolete."""
-
-    stream: StreamId
-    seq: int
-    head: Head | None
-    size: int
-    payload: Any
-    """Whatever the buffer's owner needs to send or deliver it; must not refer to the buffer."""
-    place: int = -1
-    """Where in the queue it stands; -1 once it is out."""
-    by: EventId | None = None
-    """What obsoleted it, if a lazy buffer knows it to be obsolete and has not purged it."""
-
-    @property
-    def id(self) -> EventId:
-        return _tuple(EventId, (self.stream, self.seq))
+_from_bytes = int.from_bytes
 
 
 class Stream:
@@ -99,11 +78,11 @@ class Index:
         self.plain = False
         for entry in entries:
             if entry.head is not None:
-                self._number(self.streams.get(entry.stream) or self.open(entry.stream), entry)
+                _number(self.streams.get(entry.stream) or self.open(entry.stream), entry)
 
     # The two questions --------------------------------------------------------------------------------------------
 
-    def obsoleter(self, stream: StreamId, seq: int, head: Head) -> EventId | None:
+    def obsoleter(self, stream: StreamId, seq: int, head: Head) -> Entry | None:
         """Something inside that obsoletes an arrival."""
         relation, key = head.relation, head.key
         by: Entry | None = None
@@ -119,7 +98,7 @@ class Index:
                 by = commit
         if by is None and not self.plain:
             by = self._namer(stream, seq)
-        return None if by is None else by.id
+        return by
 
     def obsoleted(self, stream: StreamId, seq: int, head: Head) -> list[Entry]:
         """What inside an arrival obsoletes."""
@@ -184,12 +163,31 @@ class Index:
                 return
         state = self.streams.get(stream) or self.open(stream)
         if not self.plain:
-            self._number(state, entry)
+            _number(state, entry)
         if relation is None:
             if key is not None:
                 state.tags[key] = entry
         elif not relation.group:
             self._relate(state, entry, key, relation)
+
+    def renew(self, state: Stream, entry: Entry, near: bytes) -> list[Entry]:
+        """`add` the next event of a stream, one that names others by a bitmap alone, and `discard` those."""
+        seq, seqs = entry.seq, state.seqs
+        ahead = seq - state.top
+        before = state.present << (ahead - 1) if ahead <= REACH_MAX else 0  # bit n for seq - 1 - n, as in the bitmap
+        hits = _from_bytes(near, "little") & before
+        state.present = ((before ^ hits) << 1) & _WINDOW | 1
+        state.top, state.names = seq, True
+        victims = []
+        while hits:
+            distance = hits.bit_length()
+            hits ^= 1 << (distance - 1)
+            if (victim := seqs.pop(seq - distance, None)) is not None:
+                victims.append(victim)
+                if (told := victim.head) is not None and (told.key is not None or _is_elsewhere(told.relation)):
+                    self.discard(victim)
+        seqs[seq] = entry
+        return victims
 
     def discard(self, entry: Entry) -> None:
         """Take out an event that leaves, if it is in."""
@@ -224,15 +222,6 @@ class Index:
                 if not namers:
                     del self.named[id]
 
-    def _number(self, state: Stream, entry: Entry) -> None:
-        seq = entry.seq
-        state.seqs[seq] = entry
-        if (ahead := seq - state.top) > 0:
-            state.present = ((state.present << ahead) & _WINDOW | 1) if ahead < REACH_MAX else 1
-            state.top = seq
-        elif ahead > -REACH_MAX:
-            state.present |= 1 << -ahead
-
     def _relate(self, state: Stream, entry: Entry, key: str | None, relation: Relation) -> None:
         if relation.commit is not None:
             state.commit, state.committed = entry, frozenset(relation.commit.keys)
@@ -246,6 +235,21 @@ class Index:
         for id in relation.ids:
             if id[0] != entry.stream or id[1] < entry.seq:
                 self.named.setdefault(id, {})[entry] = None
+
+
+def _is_elsewhere(relation: Relation | None) -> bool:
+    """Whether an event without a key is in the index by more than its seq."""
+    return relation is not None and (relation.commit is not None or bool(relation.ids))
+
+
+def _number(state: Stream, entry: Entry) -> None:
+    seq = entry.seq
+    state.seqs[seq] = entry
+    if (ahead := seq - state.top) > 0:
+        state.present = ((state.present << ahead) & _WINDOW | 1) if ahead < REACH_MAX else 1
+        state.top = seq
+    elif ahead > -REACH_MAX:
+        state.present |= 1 << -ahead
 
 
 def _order(stream: StreamId, seq: int, head: Head) -> Order:
@@ -295,10 +299,10 @@ def _near(state: Stream, seq: int, near: int) -> list[Entry]:
     victims = []
     hits = near & (state.present << (ahead - 1))
     while hits:
-        bit = hits & -hits
-        hits ^= bit
-        if (entry := state.seqs.get(seq - bit.bit_length())) is not None:
+        distance = hits.bit_length()
+        hits ^= 1 << (distance - 1)
+        if (entry := state.seqs.get(seq - distance)) is not None:
             victims.append(entry)
         else:  # gone since; so each is looked for in vain but once
-            state.present ^= bit >> (ahead - 1)
+            state.present ^= 1 << (distance - ahead)
     return victims

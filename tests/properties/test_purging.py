@@ -1,13 +1,15 @@
 """Indexed purging is purging by definition: every step of a buffer agrees with a list that is looked through."""
 
 import random
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.messages.event import Commit, Head, Relation
 from gossamer.messages.ids import EventId
+from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, obsoletes
 from gossamer.protocol.purging import Entry, Omitted, PurgingBuffer
 
@@ -60,6 +62,38 @@ def histories(draw: st.DrawFn) -> list[tuple]:
         if draw(st.integers(0, 4)) == 0:
             steps.append(("take", draw(takes)))
     return steps
+
+
+def long_history(rng: random.Random) -> Iterator[tuple]:
+    """Drawn by an ordinary generator: Hypothesis prefers short ones, in which few events meet."""
+    every = [EventId(stream, seq) for stream in STREAMS for seq in (*SEQS, *range(12, 60))]
+    every.sort(key=lambda id: id.seq + rng.expovariate(1) * rng.choice([0, 0, 3, 300]))
+    kinds = rng.sample(["plain", "group", "near", "ids", "part", "commit", "any"], rng.randint(1, 7))
+    readers = rng.choice([0, 0.1, 0.5])
+    for id in every:
+        relation = relation_of(rng, rng.choice(kinds))
+        rank = rng.choice([None, rng.randint(0, 9), rng.random() * 9])
+        head = Head(rng.choice([None, *KEYS, *KEYS]), rank, relation, rng.randint(0, 9))
+        yield (
+            "append" if rng.random() < 0.9 else "passing",
+            Arrival(id, head if rng.random() < 0.95 else None, rng.randint(0, 12)),
+        )
+        if rng.random() < readers:
+            yield "take", (rng.randint(0, 4), rng.randint(0, 40))
+
+
+def relation_of(rng: random.Random, kind: str) -> Relation | None:
+    if kind in ("plain", "group"):
+        return None if kind == "plain" else Relation(group=True)
+    chance = 0.4 if kind == "any" else 0.0
+    some = {what: kind == what or rng.random() < chance for what in ("near", "ids", "part", "commit")}
+    near = rng.choice([rng.randbytes(32), b"\xff" * 32, rng.randbytes(1), b"\1", b"\2"])
+    return Relation(
+        near=near if some["near"] else b"",
+        ids=tuple(EventId(rng.choice(STREAMS), rng.randrange(60)) for _ in range(some["ids"] * rng.randint(1, 4))),
+        part=(0, 1) if some["part"] else None,
+        commit=Commit(rng.randint(0, 4), tuple(rng.choices(KEYS, k=rng.randint(0, 3)))) if some["commit"] else None,
+    )
 
 
 class Naive:
@@ -153,14 +187,108 @@ class Naive:
         self.drop({held.id for held in expected})
 
 
-@given(
-    histories(),
-    st.sampled_from(["eager", "lazy", "off"]),
-    st.sampled_from(["random", "drop-new", "refuse"]),
-    st.integers(1, 20),
-    st.integers(5, 100),
-)
-def test_every_step_agrees_with_the_definition(steps, semantic, overflow, events_max, bytes_max):
+policies = st.tuples(st.sampled_from(["eager", "lazy", "off"]), st.sampled_from(["random", "drop-new", "refuse"]))
+
+
+@given(histories(), policies, st.integers(1, 20), st.integers(5, 100))
+def test_every_step_agrees_with_the_definition(steps, policy, events_max, bytes_max):
+    agree(steps, policy, events_max, bytes_max)
+
+
+@settings(max_examples=250)
+@given(st.integers(0, 2**32), policies)
+def test_so_do_long_histories(seed, policy):
+    rng = random.Random(seed)
+    agree(list(long_history(rng)), policy, rng.choice([3, 10, 40]), rng.choice([20, 100, 1_000]))
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32), policies)
+def test_a_run_is_as_good_as_one_by_one(seed, policy):
+    rng = random.Random(seed)
+    semantic, overflow = policy
+    limits = rng.choice([3, 10, 40]), rng.choice([20, 100, 1_000])
+    runs, single = (
+        PurgingBuffer(*limits, semantic=semantic, overflow=overflow, rng=random.Random(1)) for _ in range(2)
+    )
+    arrivals = [about for what, about in long_history(rng) if what == "append"]
+    for stream in STREAMS:
+        run = [(one.id.seq, one.head, one.size, one) for one in arrivals if one.id.stream == stream]
+        for at in range(0, len(run), 8):
+            expected = []
+            for item in run[at : at + 8]:
+                expected += single.append(stream, *item)
+                if expected and expected[-1].refused:
+                    break
+            told = runs.extend(stream, run[at : at + 8])
+            assert [shown(item) for item in told] == [shown(item) for item in expected]
+            assert [entry.payload for entry in runs] == [entry.payload for entry in single]
+            assert (len(runs), runs.bytes) == (len(single), single.bytes)
+            if rng.random() < 0.5:
+                assert [entry.id for entry in runs.take(2)] == [entry.id for entry in single.take(2)]
+
+
+def shown(item: Omitted) -> tuple:
+    return item.entry.id, item.by, item.reason
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32), policies)
+def test_every_event_ends_once_and_is_explained(seed, policy):
+    """Told apart from `Naive`: by what goes in and comes out alone."""
+    rng = random.Random(seed)
+    semantic, overflow = policy
+    buffer = PurgingBuffer(rng.choice([3, 10, 40]), 100, semantic=semantic, overflow=overflow, rng=random.Random(1))
+    known: dict[EventId, Arrival] = {}
+    appended, ended, read = [], [], []
+    for what, about in long_history(rng):
+        omitted: Sequence[Omitted] = ()
+        if what == "take":
+            read += [entry.id for entry in buffer.take(*about)]
+        elif what == "append":
+            known[about.id] = about
+            appended.append(about.id)
+            omitted = buffer.append(*about.id, about.head, about.size, None)
+        else:
+            known[about.id] = about
+            omitted = buffer.passing(*about.id, about.head)
+        for item in omitted:
+            ended.append(item.entry.id)
+            if item.by is not None:
+                assert semantic != "off"
+                assert obsoletes(known[item.by].told, known[item.entry.id].told)
+            else:
+                assert item.refused == (overflow == "refuse")
+                assert (item.entry.id == about.id) or overflow == "random"
+    inside = [entry.id for entry in buffer]
+    assert sorted([*ended, *read, *inside]) == sorted(appended)
+    came = {id: at for at, id in enumerate(appended)}
+    assert [came[id] for id in [*read, *inside]] == sorted(came[id] for id in [*read, *inside]), "arrival order"
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32), st.booleans())
+def test_a_memory_tells_what_obsoletes_of_what_was_passed_on(seed, fifo):
+    rng = random.Random(seed)
+    memory = Memory(fifo=fifo)
+    passed: list[Told] = []
+    for what, about in long_history(rng):
+        if what == "take" or about.head is None:
+            continue
+        told = about.told
+        obsoleters = {one.id for one in passed if obsoletes(one, told)}
+        by = memory.obsoleter(*told.id, told.head)
+        if fifo:  # what is late in its own stream does not happen
+            elsewhere = {id for id in obsoleters if id.stream != told.id.stream}
+            assert by in obsoleters if elsewhere else by is None or by in obsoleters
+        else:
+            assert (by in obsoleters) if obsoleters else by is None
+        memory.passed(*told.id, told.head)
+        passed.append(told)
+
+
+def agree(steps, policy, events_max, bytes_max):
+    semantic, overflow = policy
     buffer = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow=overflow, rng=random.Random(1))
     naive = Naive(events_max, bytes_max, semantic, overflow)
     for what, about in steps:
