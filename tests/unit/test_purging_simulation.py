@@ -3,6 +3,7 @@
 import random
 import time
 from itertools import pairwise, product
+from math import sqrt
 from typing import Any
 
 import pytest
@@ -79,6 +80,10 @@ def test_an_entry_is_purged_only_by_one_at_the_same_end() -> None:
     assert stuck(".x.x.", buffer=3, split=1, duration_s=0.5).slow.purged_share == 1 / 5
 
 
+def test_both_ends_count_as_occupied() -> None:
+    assert stuck("." * 10, buffer=3, split=1).slow.occupancy == stuck("." * 10, buffer=3).slow.occupancy
+
+
 def test_a_message_may_purge_only_when_it_is_safe() -> None:
     assert stuck(".x.x", buffer=4, duration_s=0.5).slow.purged_share == 1 / 4
     assert stuck(".x.x.", buffer=4, safety_delay_s=0.25, duration_s=0.5).slow.purged_share == 0
@@ -118,7 +123,7 @@ def test_a_trace_that_ends_is_measured_up_to_its_end() -> None:
 # Figure 5.3: the model ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("delay_ms", "policy"), [*product([2, 5, 10, 15, 20, 25, 30, 40], POLICIES)])
+@pytest.mark.parametrize(("delay_ms", "policy"), [*product([2, 10, 15, 20, 40], POLICIES)])
 def test_without_obsolescence_the_slowest_sets_the_pace(delay_ms: float, policy: Policy) -> None:
     outcome = overwriting_run(0, 1, delay_ms, policy=policy)
     # A message more or less in 120 s is where the counting begins.
@@ -129,11 +134,13 @@ def test_without_obsolescence_the_slowest_sets_the_pace(delay_ms: float, policy:
 
 @pytest.mark.parametrize(("r", "delay_ms"), [*product([0.25, 0.5, 0.75], [5, 10, 15, 20, 25, 30, 35, 40])])
 def test_simulation_and_model_agree_with_one_key(r: float, delay_ms: float) -> None:
-    """Within 3 % where T_r / (1 - R) is at least 5 % off T_s: four standard deviations of the share of overwrites in
-    the messages of 120 s, divided by 1 - r. At critical load, within 5 %: bursts of independent messages block."""
-    critical = abs(1_000 / delay_ms / (1 - r) / 100 - 1) < 0.05
+    """As far as chance allows: four standard deviations of the share of independent messages among those of 120 s, on
+    which a disturbed sender depends. Where it is undisturbed with 10 % to spare there is no chance in it."""
+    expected = modelled(r, 1, delay_ms)
+    undisturbed = 1_000 / delay_ms / (1 - r) > 110
+    chance = 4 * sqrt(r / (1 - r) / (120 * expected))
     simulated = overwriting_run(r, 1, delay_ms)
-    assert simulated.sender_rate == pytest.approx(modelled(r, 1, delay_ms), rel=0.05 if critical else 0.03)
+    assert simulated.sender_rate == pytest.approx(expected, rel=0.001 if undisturbed else chance)
     assert simulated.slow.rate == pytest.approx(min(simulated.sender_rate, 1_000 / delay_ms), rel=0.01)
     assert simulated.sender_rate * (1 - simulated.slow.purged_share) == pytest.approx(simulated.slow.rate, rel=0.01)
 

@@ -1,4 +1,4 @@
-"""The generators against the papers' figures. Seeds are fixed; every tolerance is four standard deviations or more."""
+"""The generators against the papers' figures. Seeds are fixed; a tolerance is four standard deviations or says why."""
 
 import random
 from collections import Counter
