@@ -20,7 +20,7 @@ from gossamer.lab.experiments import registry
 from gossamer.lab.experiments.registry import Experiment, Result, Row
 
 PATIENCE_S = 1.0
-ROWS_SHOWN_MAX = 30
+ROWS_SHOWN_MAX = 32
 
 
 class Experiments(TyperGroup):
@@ -59,15 +59,15 @@ def list_experiments(json: bool = typer.Option(False, "--json", help="One JSON o
 
 def _command(experiment: Experiment) -> Callable[..., None]:
     def command(*, json: bool, **parameters: registry.Value) -> None:
-        with _patience(f"{experiment.name} …"):
-            result = experiment.run(**parameters)
+        with _patience(f"{experiment.name} …") as progress:
+            result = experiment.run(progress, **parameters)
         if json:
             _print_json({"name": result.name, "parameters": result.parameters, "rows": result.rows})
         else:
             _print_table(experiment, result)
 
     # What Typer reads a command's options from.
-    own = inspect.signature(experiment.measure).parameters.values()
+    own = experiment.parameters.values()
     option = typer.Option(False, "--json", help="One JSON object on one line.")
     flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=bool)
     command.__signature__ = inspect.Signature([*own, flag])  # type: ignore[attr-defined]
@@ -77,13 +77,13 @@ def _command(experiment: Experiment) -> Callable[..., None]:
 
 
 @contextmanager
-def _patience(text: str) -> Iterator[None]:
-    """Show on stderr that something is under way, should it take more than a moment."""
+def _patience(text: str) -> Iterator[registry.Progress]:
+    """Show on stderr that something is under way, and how far it is, should it take more than a moment."""
     status = Console(stderr=True).status(text)
     timer = threading.Timer(PATIENCE_S, status.start)
     timer.start()
     try:
-        yield
+        yield lambda done, total: status.update(f"{text} {done} of {total}")
     finally:
         timer.cancel()
         timer.join()
@@ -99,7 +99,7 @@ def _print_table(experiment: Experiment, result: Result) -> None:
     parameters = ", ".join(f"{name} {value}" for name, value in result.parameters.items())
     table = Table(*result.rows[0], title=f"{result.name}: {parameters}")
     for row in shown:
-        table.add_row(*map(str, row.values()))
+        table.add_row(*("–" if value is None else str(value) for value in row.values()))
     console = Console()
     console.print(table)
     if len(shown) < len(result.rows):

@@ -102,6 +102,9 @@ def test_what_takes_long_says_so_on_stderr_only(run: Run, monkeypatch: pytest.Mo
             calls.append("start")
             started.set()
 
+        def update(self, text: str) -> None:
+            calls.append(text)
+
         def stop(self) -> None:
             calls.append("stop")
 
@@ -110,15 +113,18 @@ def test_what_takes_long_says_so_on_stderr_only(run: Run, monkeypatch: pytest.Mo
         assert "convergence" in text
         return Status()
 
-    def slow(experiment: registry.Experiment, **parameters: registry.Value) -> registry.Result:
+    def slow(
+        experiment: registry.Experiment, progress: registry.Progress, **parameters: registry.Value
+    ) -> registry.Result:
         assert started.wait(timeout=30)
+        progress(3, 8)
         return registry.Result(experiment.name, parameters, [])
 
     monkeypatch.setattr(lab_run, "PATIENCE_S", 0.0)
     monkeypatch.setattr(Console, "status", status)
     monkeypatch.setattr(registry.Experiment, "run", slow)
     code, out, _ = run("run", "convergence", "--json")
-    assert (code, out.count("\n"), calls) == (0, 1, ["start", "stop"])
+    assert (code, out.count("\n"), calls) == (0, 1, ["start", "convergence … 3 of 8", "stop"])
 
 
 def test_the_installed_command_does_the_same() -> None:

@@ -1,0 +1,133 @@
+"""Events a second at the sender with one slow receiver: model, simulation and protocol (000 §5.4.1, figure 5.3).
+
+Three answers to the same question, each assuming less than the one before: `lab/purging_model.py` knows only how far
+apart related messages are, `lab/purging_simulation.py` what is in the buffers, and `lab/slow_consumer.py` runs the
+production core.
+
+The section's other figures are reached by parameters; they concern the simulation, the model has no word for them:
+
+    5.5, 5.6   --ratios … --diversity 5 --delays-ms 25 --buffer N, or --reach k (the model knows this one, too)
+    5.7        --ratios 0.5 --diversity 5 --policy lazy
+    5.8        --ratios 1 --diversity 20 --split 10
+    5.9        --ratios 0.5 --diversity 5 --safety-delay-ms 100
+"""
+
+from math import isfinite, nan
+from random import Random
+
+from gossamer.lab.experiments.registry import Progress, Row, experiment, silent
+from gossamer.lab.purging_model import overwriting, purgeable_share, rates
+from gossamer.lab.purging_simulation import Policy, simulate
+from gossamer.lab.slow_consumer import measure_real
+from gossamer.lab.traffic import overwrites
+from gossamer.messages.errors import UsageError
+
+CLOSE = 0.05
+"""Two columns agree if they differ by less than this share."""
+
+
+@experiment
+def purging_model(
+    *,
+    sender_rate: float = 100.0,
+    buffer: int = 20,
+    diversity: int = 1,
+    ratios: str = "0,0.25,0.5,0.75",
+    delays_ms: str = "5,10,15,20,25,30,35,40",
+    duration_s: float = 120.0,
+    policy: Policy = "eager",
+    split: int = 0,
+    safety_delay_ms: float = 0.0,
+    reach: int = 0,
+    seed: int = 1,
+    progress: Progress = silent,
+) -> tuple[list[Row], str]:
+    """A sender is undisturbed while purging makes up for a slow receiver; beyond that it slows down less (000 §5.4)."""
+    _check_positive(sender_rate=sender_rate, buffer=buffer, diversity=diversity, duration_s=duration_s)
+    _check_not_negative(safety_delay_ms=safety_delay_ms, reach=reach, split=split, seed=seed)
+    if policy not in ("eager", "lazy"):
+        raise UsageError(f"policy: eager or lazy, not {policy!r}")
+    shares = _numbers("ratios", ratios)
+    if not all(0 <= r <= 1 for r in shares):
+        raise UsageError(f"ratios: shares from 0 to 1, not {ratios!r}")
+    delays = _numbers("delays_ms", delays_ms)
+    if not all(delay > 0 for delay in delays):
+        raise UsageError(f"delays_ms: positive, not {delays_ms!r}")
+    points = [(r, delay_ms) for r in shares for delay_ms in delays]
+    rows: list[Row] = []
+    for done, (r, delay_ms) in enumerate(points):
+        progress(done, len(points))
+        purgeable = purgeable_share(overwriting(r, diversity), min(buffer, reach or buffer))
+        # The same traffic for all delays of a curve, so that its shape is not blurred by chance.
+        simulated = simulate(
+            overwrites(Random(f"{seed}/{r}"), r, diversity),
+            sender_rate=sender_rate,
+            delay_s=delay_ms / 1e3,
+            buffer=buffer,
+            split=split,
+            policy=policy,
+            safety_delay_s=safety_delay_ms / 1e3,
+            reach=reach,
+            duration_s=duration_s,
+        )
+        real = measure_real(
+            r,
+            delay_ms,
+            sender_rate=sender_rate,
+            buffer=buffer,
+            diversity=diversity,
+            duration_s=duration_s,
+            seed=seed,
+        )
+        rows.append(
+            {
+                "r": r,
+                "delay_ms": delay_ms,
+                "analytical": round(rates(sender_rate, 1e3 / delay_ms, purgeable).sender, 2),
+                "simulation": round(simulated.sender_rate, 2),
+                "real": None if real is None else round(real, 2),
+            }
+        )
+    return rows, f"{_compared(rows, 'simulation')}; {_compared(rows, 'real')}"
+
+
+def _compared(rows: list[Row], column: str) -> str:
+    """How a column fares against the model, in half a sentence."""
+    apart = {at: _apart(row, column) for at, row in enumerate(rows) if row[column] is not None}
+    if not apart:
+        return f"{column} was not measured"
+    worst = max(apart, key=lambda at: abs(apart[at]))
+    close = sum(abs(share) < CLOSE for share in apart.values())
+    return (
+        f"{column} is within {CLOSE:.0%} of the model in {close} of {len(apart)} points, at worst {apart[worst]:+.1%} "
+        f"(r {rows[worst]['r']}, {rows[worst]['delay_ms']} ms)"
+    )
+
+
+def _apart(row: Row, column: str) -> float:
+    measured, modelled = row[column], row["analytical"]
+    assert isinstance(measured, float)
+    assert isinstance(modelled, float)
+    return measured / modelled - 1
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    try:
+        numbers = [float(each) for each in text.split(",")]
+    except ValueError:
+        numbers = [nan]
+    if not all(map(isfinite, numbers)):
+        raise UsageError(f"{name}: numbers with commas between them, not {text!r}")
+    return numbers
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not (isfinite(value) and value > 0):
+            raise UsageError(f"{name}: positive, not {value}")
+
+
+def _check_not_negative(**values: float) -> None:
+    for name, value in values.items():
+        if not (isfinite(value) and value >= 0):
+            raise UsageError(f"{name}: not negative, not {value}")
