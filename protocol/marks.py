@@ -37,6 +37,10 @@ class Marks:
         if len(self._waiting) > WAITING_MAX:
             self._forget(next(iter(self._waiting)))
 
+    def named(self, stream: StreamId, first: int, last: int) -> list[int]:
+        """Which of these events some mark waits for."""
+        return [seq for seq in sorted(self._by_obsoleter.get(stream, ())) if first <= seq <= last]
+
     def release(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """These events are here, or covered: the marks that waited for them."""
         waited_for = self._by_obsoleter.get(stream)

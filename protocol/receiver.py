@@ -166,8 +166,19 @@ class Receiver:
 
     def _accept_out_of_order(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         if packet.first > stream.next and self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max:
-            self.learn(stream.id, packet.last)  # no room to hold it back: it is repaired when its turn comes
-            return ()
+            return self._hold_what_is_named(stream, packet, from_logger)
+        return self._take(stream, packet, from_logger)
+
+    def _hold_what_is_named(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+        """No room to hold it back: it is repaired when its turn comes. Only what a mark waits for is let in, or its turn
+        might never come: earlier events that it obsoletes are sent to us as marks, again and again."""
+        fresh: list[Packet] = []
+        for seq in self.marks.named(stream.id, packet.first, packet.last):
+            fresh += self._take(stream, packet.cut(seq, seq), from_logger)
+        self.learn(stream.id, packet.last)
+        return tuple(fresh)
+
+    def _take(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         parts = stream.lacks(max(packet.first, stream.start), packet.last)
         if packet.first > stream.lastseen + 1:
             first, stream.lastseen = stream.lastseen + 1, packet.first - 1

@@ -174,7 +174,10 @@ class Repair:
         self._move_aged()
         peers: Lacks = {}
         loggers: Lacks = {}
-        for name, stream in list(self._open.items()):
+        names = list(self._open)
+        turn = self._ctx.round % len(names) if names else 0
+        for name in names[turn:] + names[:turn]:  # each first in its turn: a busy logger answers no more than some
+            stream = self._open[name]
             gaps = stream.gaps
             if gaps is None:
                 del self._open[name]
