@@ -203,7 +203,7 @@ class Checker(Observer):
                 self._may_be_void(node, event, published)
             elif skip.reason == "lost" and self._has_loggers():
                 raise Violation("every gap explained", f"{node} gave up {event}, though there are loggers", event)
-            elif skip.reason == "lost" and event in self.acked_events:
+            elif skip.reason == "lost" and event in self.acked_events and life.owed(event, published):
                 raise Violation("no acknowledged event lost", f"{node} gave up {event}, which was acknowledged", event)
             elif skip.reason == "collected" and self._is_kept_for(life, event, published, at_s):
                 raise Violation("collected unseen", f"{node} was told that {event} is gone, which is owed to it", event)

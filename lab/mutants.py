@@ -55,11 +55,11 @@ def skip_the_gap_check(node: Node) -> None:
     class Careless(Receiver):
         __slots__ = ()
 
-        def accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+        def accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
             stream = self.streams.get(packet.stream)
             if stream is not None and stream.gaps is None and packet.first > stream.next:
                 stream.next, stream.lastseen = packet.first, packet.first - 1
-            return super().accept(packet, from_logger)
+            return super().accept(packet, from_logger, own)
 
     become(node.receiver, Careless)
 
@@ -71,11 +71,11 @@ def deliver_twice(node: Node) -> None:
     class Forgetful(Receiver):
         __slots__ = ()
 
-        def accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+        def accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
             stream = self.streams.get(packet.stream)
             if stream is not None and packet.last < stream.next:
                 self._ctx.effects.append(Deliver(packet))
-            return super().accept(packet, from_logger)
+            return super().accept(packet, from_logger, own)
 
     become(node.receiver, Forgetful)
 

@@ -338,7 +338,7 @@ class Run:
             if isinstance(node, Node):
                 kept = {
                     "gossip buffer": (node.buffer.bytes, config.gossip_buffer_bytes_max),
-                    "held back": (node.receiver.held_bytes, config.hold_bytes_max),
+                    "held back": (node.receiver.held_bytes, config.hold_bytes_max + node.sender.bytes),
                     "send buffer": (node.sender.bytes, config.send_buffer_bytes_max),
                 }
                 for what, (size, limit) in kept.items():

@@ -405,7 +405,7 @@ class Node:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
-        fresh = self.receiver.accept(packet, from_logger)
+        fresh = self.receiver.accept(packet, from_logger, own=origin == self._ctx.node)
         if fresh:
             self._took(packet.stream)
             if self.links.saturated:

@@ -44,14 +44,15 @@ class Receiver:
         self.streams: dict[StreamId, Stream] = {}
         self.retired = RetiredStreams()
 
-    def accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
-        """Take in a packet; returns what was new: parts of it, and marks that waited for them."""
-        fresh = self._accept_marked(packet, from_logger) if packet.holes else self._accept(packet, from_logger)
+    def accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
+        """Take in a packet; returns what was new: parts of it, and marks that waited for them. Our own publishers' are
+        held back for order whatever there is room for: they are kept anyway."""
+        fresh = self._accept_marked(packet, from_logger) if packet.holes else self._accept(packet, from_logger, own)
         if self.marks and fresh:
             return (*fresh, *self._release_marks(fresh, from_logger))
         return fresh
 
-    def _accept(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+    def _accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
         stream = self.streams.get(packet.stream)
         if stream is None:
             stream = self.open(packet.stream)
@@ -68,7 +69,9 @@ class Receiver:
             packet = packet.cut(packet.first, stream.limit)
         if packet.last < stream.next:
             return ()  # a duplicate, or from before t_join
-        return self._accept_out_of_order(stream, packet, from_logger)
+        if not own and packet.first > stream.next and self._is_full(packet):
+            return self._hold_what_is_named(stream, packet, from_logger)
+        return self._take(stream, packet, from_logger)
 
     def learn(self, name: StreamId, last: int) -> Stream | None:
         """A stream is known to reach `last`: from a heartbeat, or from somebody's position. None if it is retired."""
@@ -164,14 +167,12 @@ class Receiver:
         self.streams.pop(name, None)
         return True
 
-    def _accept_out_of_order(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
-        if packet.first > stream.next and self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max:
-            return self._hold_what_is_named(stream, packet, from_logger)
-        return self._take(stream, packet, from_logger)
+    def _is_full(self, packet: Packet) -> bool:
+        return self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max
 
     def _hold_what_is_named(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
-        """No room to hold it back: it is repaired when its turn comes. Only what a mark waits for is let in, or its turn
-        might never come: earlier events that it obsoletes are sent to us as marks, again and again."""
+        """No room to hold it back: it is repaired when its turn comes. Only what a mark waits for is let in, or its
+        turn might never come: earlier events that it obsoletes are sent to us as marks, again and again."""
         fresh: list[Packet] = []
         for seq in self.marks.named(stream.id, packet.first, packet.last):
             fresh += self._take(stream, packet.cut(seq, seq), from_logger)
@@ -179,6 +180,7 @@ class Receiver:
         return tuple(fresh)
 
     def _take(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
+        """What is missing of a packet that is out of order, or that closes a gap."""
         parts = stream.lacks(max(packet.first, stream.start), packet.last)
         if packet.first > stream.lastseen + 1:
             first, stream.lastseen = stream.lastseen + 1, packet.first - 1
