@@ -39,7 +39,7 @@ def told(outcomes):
 
 
 def fed(assembler, events, came):
-    """`3` came, `3<7` is obsolete by 7, `3<b` by an event of another stream, `3<` by nobody knows what, `3x` is lost."""
+    """`3` came, `3<7` is obsolete by 7, `3<b` by an event of another stream, `3<` by who knows what, `3x` is lost."""
     found = []
     for word in came.split():
         seq, lost, by = word.partition("x") if "x" in word else word.partition("<")
