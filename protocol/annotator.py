@@ -351,11 +351,8 @@ class Annotator:
             gone = self._own.keys.get(out)
             if gone is not None and self._carrying.get(gone) == out:
                 del self._carrying[gone]
-        if key is not None and (mark is None or mark.kind == "plain"):
-            if mark is not None:
-                self._carrying[key] = seq
-            elif self._carrying:
-                self._carrying.pop(key, None)
+        if mark is not None and key is not None and mark.kind == "plain":
+            self._carrying[key] = seq
         self._own.add(seq, key, mark)
 
 

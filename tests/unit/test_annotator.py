@@ -234,6 +234,9 @@ def test_memory_is_that_of_the_last_events():
     assert len(annotator._own.keys) == len(annotator._others[B].keys) == 4
     assert len(annotator._own.marks) <= 4
     assert len(annotator._carrying) <= 4
+    for at in range(200, 300, 2):  # what was purged in between was not seen
+        annotator.seen(delivered(B, at, Content(key="k", relation=Relation(ids=(EventId(C, at),)))))
+    assert len(annotator._others[B].keys) == len(annotator._others[B].marks) == 2
     for at in range(2 * STREAMS_MAX):
         annotator.seen(delivered(f"default/t{at}", at, Content()))
     assert len(annotator._others) == STREAMS_MAX

@@ -1,0 +1,222 @@
+"""Filters and obsolescence: what a subscription was shown, and when that is no longer true (design §5).
+
+A subscriber of `price > 100` was shown IBM at 101. Now IBM is at 99: that event does not match, and it obsoletes one
+that did. To say nothing would leave the subscriber with 101 for ever; so it is told that IBM *left*.
+
+    event            matches   the subscription gets     remembered as shown
+    1: IBM 101       yes       1                         IBM (1)
+    2: IBM 103       yes       2                         IBM (2)
+    3: IBM 99        no        Left(IBM, 2)              nothing: memory is that of what is shown now
+    4: IBM 98        no        nothing                   nothing
+    5: IBM deleted   no        nothing; after 1 or 2 it would have been Left
+
+Keys are remembered by (stream, key), or by (group, key) for scope "group". An event without a key can be made obsolete
+by whoever names it, so of those the last 256 seqs of a stream are remembered, a bit each, which is how far a bit of
+`near` reaches, and the last few thousand beyond that by their ids. What falls out of that memory is not missed in time.
+
+Parts of a transaction show nothing yet: a part that matches is delivered, and counts from its commit on; until then
+what was shown before stays shown. The commit goes to whoever was delivered a part that waits for it, whatever the
+selector, and to nobody else (row S3): a purged commit is stood for by the next one. What a commit obsoletes and its
+parts do not replace has left.
+
+What is fed here is in the order of its stream, and is not obsolete by something that was fed before: late arrivals of
+scope "group" are rejected once for all subscriptions (row S4), since one that was told that a key left has forgotten
+why. An omission needs nothing here if it was obsolete, for what obsoleted it comes; what is lost is told by `on_lost`.
+"""
+
+from typing import NamedTuple
+
+from gossamer.messages.event import REACH_MAX, Head
+from gossamer.messages.ids import EventId, StreamId, group_of
+from gossamer.protocol.obsolescence import Order, Told, order
+
+FAR_MAX = 4_096
+STREAMS_MAX = 4_096
+
+_WINDOW = (1 << REACH_MAX) - 1
+
+
+class Left(NamedTuple):
+    """An event that was shown and is obsolete, while what obsoleted it does not match."""
+
+    key: str | None
+    id: EventId
+
+
+class Verdict(NamedTuple):
+    """What a subscription gets: the event or not, and what has left with it."""
+
+    deliver: bool
+    left: tuple[Left, ...] = ()
+
+
+DELIVER, NOTHING = Verdict(True), Verdict(False)
+
+Slot = tuple[str, str]
+"""(stream, key), or (group, key): a stream has a slash in it, a group none."""
+
+
+class _Part(NamedTuple):
+    """A part that was delivered and is not committed."""
+
+    id: EventId
+    key: str | None
+    deleted: bool
+    first: int
+    commit: int
+    overtaken: bool = False
+    """A later plain event of its key did not match, while its own commit was left out for the next one."""
+
+
+class Shown:
+    """What one subscription was last shown as matching."""
+
+    def __init__(self, *, far_max: int = FAR_MAX, streams_max: int = STREAMS_MAX) -> None:
+        self.far_max = far_max
+        self.streams_max = streams_max
+        self._slots: dict[Slot, tuple[EventId, Order | None]] = {}
+        self._keyed: dict[EventId, Slot] = {}
+        """The same, by id."""
+        self._recent: dict[StreamId, tuple[int, int]] = {}
+        """Of events without a key: the last one of a stream, and a bit for each at and before it."""
+        self._far: dict[EventId, None] = {}
+        self._parts: dict[StreamId, list[_Part]] = {}
+
+    def on_event(self, id: EventId, head: Head, matches: bool, deleted: bool) -> Verdict:
+        """The next event of its stream, which matches the selector or not."""
+        relation = head.relation
+        if relation is None:
+            if head.key is not None:
+                return self._plain(id, head.key, matches, deleted)
+            return self._add(id) if matches else NOTHING
+        if relation.part is not None:
+            return self._part(id, head.key, relation.part, deleted) if matches else NOTHING
+        if relation.group and head.key is not None:
+            return self._set((group_of(id.stream), head.key), id, order(Told(id, head)), matches, deleted)
+        if relation.commit is not None:
+            return self._commit(id, head)
+        gone = self._named(id, head)
+        verdict = DELIVER if matches else NOTHING
+        if head.key is not None:
+            verdict = self._plain(id, head.key, matches, deleted)
+        elif matches:
+            self._add(id)
+        return verdict if matches else Verdict(False, (*verdict.left, *gone)) if gone else verdict
+
+    def on_lost(self, stream: StreamId, first: int, last: int) -> None:
+        """These never came, and not because they were obsolete: parts that need them will not be applied."""
+        parts = self._parts.get(stream)
+        if parts:
+            kept = [part for part in parts if part.commit < first or part.first > last]
+            self._parts[stream] = kept
+            if not kept:
+                del self._parts[stream]
+
+    def forget(self, stream: StreamId) -> None:
+        """Nothing more comes of this stream. Its keys stay shown: others may obsolete them still."""
+        self._recent.pop(stream, None)
+        self._parts.pop(stream, None)
+
+    def _plain(self, id: EventId, key: str, matches: bool, deleted: bool) -> Verdict:
+        if not matches and self._parts and id.stream in self._parts:
+            parts = self._parts[id.stream]
+            self._parts[id.stream] = [part._replace(overtaken=True) if part.key == key else part for part in parts]
+        return self._set((id.stream, key), id, None, matches, deleted)
+
+    def _set(self, slot: Slot, id: EventId, place: Order | None, matches: bool, deleted: bool) -> Verdict:
+        known = self._slots.get(slot)
+        if known is not None:
+            late = known[1] > place if known[1] is not None and place is not None else known[0].seq > id.seq
+            if late:
+                return NOTHING  # obsolete by what is shown
+            del self._keyed[known[0]]
+        if matches and not deleted:
+            self._slots[slot] = id, place
+            self._keyed[id] = slot
+            return DELIVER
+        if known is not None:
+            del self._slots[slot]
+        if matches:
+            return DELIVER
+        return NOTHING if known is None else Verdict(False, (Left(slot[1], known[0]),))
+
+    def _add(self, id: EventId) -> Verdict:
+        stream, seq = id
+        last, bits = self._recent.pop(stream, (seq, 0))
+        if seq >= last:
+            bits = bits << (seq - last) | 1
+            if out := bits >> REACH_MAX:
+                self._put_far(stream, seq - REACH_MAX, out)
+                bits &= _WINDOW
+            last = seq
+        elif last - seq < REACH_MAX:
+            bits |= 1 << (last - seq)
+        else:
+            self._put_far(stream, seq, 1)
+        self._recent[stream] = last, bits
+        if len(self._recent) > self.streams_max:
+            del self._recent[next(iter(self._recent))]
+        return DELIVER
+
+    def _put_far(self, stream: StreamId, last: int, bits: int) -> None:
+        for distance in reversed(_positions(bits)):  # the oldest goes first
+            self._far[EventId(stream, last - distance)] = None
+        while len(self._far) > self.far_max:
+            del self._far[next(iter(self._far))]
+
+    def _part(self, id: EventId, key: str | None, part: tuple[int, int], deleted: bool) -> Verdict:
+        first = id.seq - part[0]
+        self._parts.setdefault(id.stream, []).append(_Part(id, key, deleted, first, first + part[1]))
+        return DELIVER
+
+    def _commit(self, id: EventId, head: Head) -> Verdict:
+        assert head.relation is not None
+        assert head.relation.commit is not None
+        commit = head.relation.commit
+        parts = self._parts.pop(id.stream, [])
+        left = [
+            Left(key, known[0])
+            for key in commit.keys
+            if (known := self._slots.get((id.stream, key))) is not None and known[0].seq < id.seq - commit.parts
+        ]
+        told = set()
+        for part in parts:
+            if part.key is None:
+                self._add(part.id)
+            elif part.overtaken:
+                left.append(Left(part.key, part.id))
+            else:
+                self._set((part.id.stream, part.key), part.id, None, True, part.deleted)
+                told.add(part.key)
+        left = [one for one in left if one.key not in told]  # a part that was delivered tells more than a notice
+        for one in left:
+            self._drop(one.id)
+        left += self._named(id, head)
+        return Verdict(bool(parts), tuple(left))
+
+    def _named(self, by: EventId, head: Head) -> list[Left]:
+        """Forget what this event names by a bit or an id, and tell what of that was shown."""
+        assert head.relation is not None
+        stream, seq = by
+        near = int.from_bytes(head.relation.near, "little")
+        ids = [EventId(stream, seq - 1 - at) for at in _positions(near)]
+        ids += head.relation.ids
+        return [left for id in ids if (left := self._drop(id)) is not None]
+
+    def _drop(self, id: EventId) -> Left | None:
+        slot = self._keyed.pop(id, None)
+        if slot is not None:
+            del self._slots[slot]
+            return Left(slot[1], id)
+        if id in self._far:
+            del self._far[id]
+            return Left(None, id)
+        known = self._recent.get(id.stream)
+        if known is not None and 0 <= known[0] - id.seq < REACH_MAX and known[1] >> (known[0] - id.seq) & 1:
+            self._recent[id.stream] = known[0], known[1] ^ 1 << (known[0] - id.seq)
+            return Left(None, id)
+        return None
+
+
+def _positions(bits: int) -> list[int]:
+    return [at for at in range(bits.bit_length()) if bits >> at & 1]
