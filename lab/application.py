@@ -29,6 +29,7 @@ class Consumer:
         events_max: int = 1_024,
         semantic: Semantic = "eager",
         group: str = DEFAULT_GROUP,
+        memory: Memory | None = None,
         on_applied: Callable[[float, Event], None] = lambda *_: None,
     ) -> None:
         self.node = node
@@ -41,7 +42,9 @@ class Consumer:
         self._world = world
         self._group = group
         self._on_applied = on_applied
-        self._queue = PurgingBuffer(events_max, semantic=semantic, overflow="refuse", memory=Memory())
+        self._queue = PurgingBuffer(
+            events_max, semantic=semantic, overflow="refuse", memory=Memory() if memory is None else memory
+        )
         self._events_max = events_max
         self._backlog: deque[Event] = deque()
         self._busy = False

@@ -5,7 +5,7 @@ bounded time everyone must have everything. A seed determines all of it: the lin
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from typing import Any
@@ -27,6 +27,7 @@ from gossamer.messages.wire import Data, Repair
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.config import Config, Group
 from gossamer.protocol.inputs import Close, Connected, Disconnect, Expel, Leave, Open, Received, Reconnect
+from gossamer.protocol.memory import Memory
 from gossamer.protocol.node import Node
 from gossamer.protocol.purging import Semantic
 
@@ -217,6 +218,7 @@ class Run:
         self, plan: Plan, node_factory: NodeFactory | None = None, observers: tuple[Observer, ...] = ()
     ) -> None:
         self.plan = plan
+        self._memory: Callable[[], Memory] = getattr(node_factory, "memory", Memory)  # a mutant may bring its own
         self.rng = random.Random(xxh3_64_intdigest(f"workload/{plan.seed}".encode()))
         self.world = World(
             plan.seed,
@@ -227,6 +229,7 @@ class Run:
         )
         config = plan.config
         self.checker = Checker(config.loggers_min, config.retain_s, config.expire_s, config.faults or 0)
+        self.checker.purging = config.group(DEFAULT_GROUP).purging
         for observer in (*observers, self.checker):
             self.world.observe(observer)
         self.loggers = [f"L{number}" for number in range(plan.loggers)]
@@ -291,7 +294,12 @@ class Run:
         """A slow application behind a broker, for as long as the broker lives."""
         semantic: Semantic = "eager" if self.plan.config.group(DEFAULT_GROUP).purging else "off"
         self.consumers[name] = Consumer(
-            self.world, name, delay_s=self.plan.delay_each_ms / 1000, events_max=self.plan.queue, semantic=semantic
+            self.world,
+            name,
+            delay_s=self.plan.delay_each_ms / 1000,
+            events_max=self.plan.queue,
+            semantic=semantic,
+            memory=self._memory(),
         )
 
     def _check_consumers(self, limit_s: float) -> None:
