@@ -64,8 +64,8 @@ class _Part(NamedTuple):
     deleted: bool
     first: int
     commit: int
-    overtaken: bool = False
-    """A later plain event of its key did not match, while its own commit was left out for the next one."""
+    since: bool | None = None
+    """Its commit was left out for a later one, and plain events set its key in between: whether the last matched."""
 
 
 class Shown:
@@ -118,9 +118,9 @@ class Shown:
         self._parts.pop(stream, None)
 
     def _plain(self, id: EventId, key: str, matches: bool, deleted: bool) -> Verdict:
-        if not matches and self._parts and id.stream in self._parts:
+        if self._parts and id.stream in self._parts:
             parts = self._parts[id.stream]
-            self._parts[id.stream] = [part._replace(overtaken=True) if part.key == key else part for part in parts]
+            self._parts[id.stream] = [part._replace(since=matches) if part.key == key else part for part in parts]
         return self._set((id.stream, key), id, None, matches, deleted)
 
     def _set(self, slot: Slot, id: EventId, place: Order | None, matches: bool, deleted: bool) -> Verdict:
@@ -174,25 +174,32 @@ class Shown:
         assert head.relation.commit is not None
         commit = head.relation.commit
         parts = self._parts.pop(id.stream, [])
-        left = [
-            Left(key, known[0])
+        before = [
+            known[0]
             for key in commit.keys
             if (known := self._slots.get((id.stream, key))) is not None and known[0].seq < id.seq - commit.parts
         ]
-        told = set()
+        left = self._show(parts)
+        for old in before:
+            if (
+                old in self._keyed and (gone := self._drop(old)) is not None
+            ):  # else a part that was delivered replaced it
+                left.append(gone)
+        left += self._named(id, head)
+        return Verdict(bool(parts), tuple(left))
+
+    def _show(self, parts: list[_Part]) -> list[Left]:
+        """They are committed; tell which of them were out of date by then, and by nothing that was delivered."""
+        stale, told = [], set()
         for part in parts:
             if part.key is None:
                 self._add(part.id)
-            elif part.overtaken:
-                left.append(Left(part.key, part.id))
-            else:
+            elif part.since is None:
                 self._set((part.id.stream, part.key), part.id, None, True, part.deleted)
                 told.add(part.key)
-        left = [one for one in left if one.key not in told]  # a part that was delivered tells more than a notice
-        for one in left:
-            self._drop(one.id)
-        left += self._named(id, head)
-        return Verdict(bool(parts), tuple(left))
+            elif not part.since and not part.deleted:
+                stale.append(Left(part.key, part.id))
+        return [left for left in stale if left.key not in told]
 
     def _named(self, by: EventId, head: Head) -> list[Left]:
         """Forget what this event names by a bit or an id, and tell what of that was shown."""

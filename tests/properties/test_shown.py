@@ -47,17 +47,18 @@ class Naive:
         stream = commit.id.stream
         parts = [waits for waits in self.parts if waits[0].id.stream == stream]
         self.parts = [waits for waits in self.parts if waits[0].id.stream != stream]
-        left = set()
+        stale, again = {}, set()
         for told, deleted, since in parts:
             key = told.head.key
-            same = [matches for by, matches in since if key is not None and by.head.key == key and is_publisher(by)]
-            if same and not all(same):
-                left.add(told.id)
-            elif not same:
-                if key is not None:
-                    self.take(partial(is_set, stream, key))
+            later = [matches for by, matches in since if is_set(stream, key, by)]
+            if not later:
+                again.add(key)
+                self.take(partial(is_set, stream, key))
                 if not deleted:
                     self.shown.append(told)
+            elif not later[-1] and not deleted:
+                stale[told.id] = key
+        left = {id for id, key in stale.items() if key not in again}
         return bool(parts), left | self.take(lambda old: obsoletes(commit, old))
 
     def take(self, out):
@@ -67,7 +68,7 @@ class Naive:
 
 
 def is_set(stream, key, told):
-    return told.id.stream == stream and told.head.key == key and is_publisher(told)
+    return key is not None and told.id.stream == stream and told.head.key == key and is_publisher(told)
 
 
 def is_publisher(told):
