@@ -67,6 +67,7 @@ def lose_transitivity(node: Node) -> None:
 
     class Literal(Receiver):
         __slots__ = ("left_out",)
+        left_out: set[EventId]
 
         def has(self, event: EventId) -> bool:
             return event not in self.left_out and super().has(event)
