@@ -124,7 +124,7 @@ class Node:
         self.windows = Windows(ctx, self.membership, self.rooms, self._heard_of)
         self.sender = Sender(ctx, self.membership, self.windows.may_send)
         self.safety = Safety(ctx, self.membership, self.stability, self.position, lambda: self.sender.faults)
-        self.links = Links(ctx, self.safety.is_safe)
+        self.links = Links(ctx, lambda event: self.safety.is_safe(event))
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
