@@ -66,7 +66,8 @@ class Membership:
         address: str = "",
     ) -> None:
         """`vector(node)` gives the positions to sponsor with (those known of `node`, if it resumes), `begin` starts
-        the receiver at t_join, `on_record` hears of every record that changed; `address` is where others reach this node."""
+        the receiver at t_join, `on_record` hears of every record that changed; `address` is where others reach
+        this node."""
         self._ctx = ctx
         self._peers = tuple(peer for peer in peers if peer != ctx.node)
         self._resume = resume
