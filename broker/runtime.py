@@ -23,9 +23,9 @@ from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
 from gossamer.messages.codec import encode
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
-from gossamer.messages.ids import StreamId
+from gossamer.messages.ids import DEFAULT_GROUP, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Span
+from gossamer.messages.wire import Member, Span
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import (
     Acked,
@@ -98,13 +98,13 @@ class Runtime:
         With a `store` it is a logger, and has the name that it had on that store before."""
         incarnation = time.time_ns() // 10**6
         peers = tuple(map(check_peer, peers))
-        mesh = Mesh(
-            bind,
-            advertise=advertise,
-            name=name or (store.node if store is not None else None),
-            incarnation=incarnation,
-            limits=limits,
-        )
+        if name is not None:
+            anonymous_stream(DEFAULT_GROUP, name, 0)  # it has to be fit for the ids of streams
+        if store is not None and store.node is not None:
+            if name not in (None, store.node):
+                raise UsageError(f"the store belongs to the logger {store.node}, not to {name}")
+            name = store.node
+        mesh = Mesh(bind, advertise=advertise, name=name, incarnation=incarnation, limits=limits)
         self.name = mesh.own.node
         self.address = mesh.own.address
         self.faulty = FaultyMesh(mesh, faults) if faults is not None else None
@@ -122,6 +122,8 @@ class Runtime:
             address=self.address,
         )
         self.status: Status = "outside"
+        self.members: tuple[Member, ...] = ()
+        """All that are known, this node among them."""
         self.failure: BaseException | None = None
         """What ended the loop, if it was not told to."""
         self._on_deliver, self._on_skip, self._on_acked = on_deliver, on_skip, on_acked
@@ -136,6 +138,7 @@ class Runtime:
         self._links.watch(self._wakeup)
         self._stop_at = float("inf")
         self._leaving = False
+        self._ended = threading.Event()  # a signal that interrupts a thread's own join makes it count as ended
         self._thread = threading.Thread(target=self._run, name=f"gossamer {self.name}", daemon=True)
         self._performers: dict[type, Callable[[Any], None]] = {
             Send: self._send,
@@ -188,8 +191,7 @@ class Runtime:
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the loop; whether it has ended."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._ended.wait(timeout_s)
 
     def __enter__(self) -> "Runtime":
         return self.start()
@@ -212,7 +214,7 @@ class Runtime:
         if self._thread.ident is None:
             self._close(0.0)
         elif self._thread is not threading.current_thread():
-            self._thread.join()
+            self._ended.wait()
 
     # The loop -------------------------------------------------------------------------------------------------------
 
@@ -228,6 +230,7 @@ class Runtime:
             _log.exception("%s stopped working", self.name)
         finally:
             self._close(0.0 if self._stop_at == 0.0 else None)
+            self._ended.set()
 
     def _turn(self) -> None:
         now = time.monotonic()
@@ -268,7 +271,8 @@ class Runtime:
         """The membership has changed: where its members are is news as well."""
         table = self.node.membership.table
         self._members_root = table.root
-        for member in table.values():
+        self.members = tuple(table.values())
+        for member in self.members:
             if self._recorded.get(member.node) != member.address and member.node != self.name:
                 self._recorded[member.node] = member.address
                 self._links.learn(member.node, member.address, now)
@@ -278,7 +282,8 @@ class Runtime:
         now = time.monotonic()
         if self._leaving and self.status in OUT and not self._submitted:
             self._stop_at = min(self._stop_at, now + FLUSH_S)
-            return self._links.settled
+            if self._links.settled:
+                return True
         return now >= self._stop_at
 
     def _close(self, linger_s: float | None) -> None:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import QueuePool
 
 from gossamer.messages.errors import UsageError
 
@@ -104,7 +104,9 @@ def parse_url(text: str) -> URL:
 def open_engine(url: URL) -> Engine:
     """The one connection of a store; its tables are there, and of our version."""
     # One connection: there is one writer, it is the only reader too, and a store in memory lives in its connection.
-    engine = create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
+    engine = create_engine(
+        url, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False}
+    )
     event.listen(engine, "connect", _configure)
     try:
         with engine.begin() as connection:

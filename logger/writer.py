@@ -73,6 +73,13 @@ class Writer:
     # The thread -----------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self.trouble = repr(error)
+            _log.exception("the writer stopped working: nothing will be acknowledged any more")
+
+    def _work(self) -> None:
         retry_s = RETRY_S
         while not self._closing:
             if self.trouble is None:
