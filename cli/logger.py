@@ -9,8 +9,6 @@ from gossamer.broker.runtime import Runtime
 from gossamer.cli import options
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import serve
-from gossamer.logger.store import Store
-from gossamer.logger.writer import Writer
 
 STORE = "sqlite:///gossamer.db"
 
@@ -31,6 +29,10 @@ def logger(
     json: options.AsJson = False,
 ) -> None:
     """Run a logger. It has the name that it had on its store before."""
+    # Here, because SQLAlchemy takes a third of a second that no other command should spend.
+    from gossamer.logger.store import Store
+    from gossamer.logger.writer import Writer
+
     flags = {
         "mesh": mesh, "advertise": advertise, "peer": peer, "store": store, "name": name, "faults": faults,
         "log_format": log_format,
