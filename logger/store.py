@@ -152,6 +152,8 @@ class Store:
 
     def _find(self, connection: Connection, name: StreamId, first: int, last: int) -> list[Packet]:
         first = max(first, self._streams[name].collected + 1)
+        if first > last:
+            return []
         rows = connection.exec_driver_sql(_FIND_PACKETS, (name, first, last, name, first))
         packets = []
         for low, high, checksum, data in rows:

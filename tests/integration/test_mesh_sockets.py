@@ -95,6 +95,38 @@ def test_who_is_not_there_yet_is_waited_for(nodes):
     nodes.until(lambda: nodes.taken["b"] == [Received("a", Busy())])
 
 
+def test_what_waited_too_long_for_a_session_is_not_sent_any_more(nodes):
+    limits = Limits(retry_s=0.1, retry_max_s=0.2, stale_s=0.2)
+    a, b = nodes.add("a", limits=limits), nodes.add("b")
+    address = b.own.address
+    nodes.remove("b")
+    send(a, address, 5)
+    began = time.monotonic()
+    nodes.until(lambda: time.monotonic() > began + 0.3, "it to be stale")
+    nodes.add("b", bind=address)
+    news = encode(Join(Record("x", "member", 1)))
+    send(a, address, frame=news)
+    nodes.until(lambda: nodes.taken["b"])
+    assert [type(given.message) for given in nodes.taken["b"]] == [Join]
+    assert a.counters.frames_dropped == 5
+
+
+def test_a_session_ends_when_a_mark_stays_away(nodes):
+    a = nodes.add("a")
+    peer = nodes.raw(zmq.ROUTER)
+    port = peer.bind_to_random_port("tcp://127.0.0.1")
+    address = f"tcp://127.0.0.1:{port}"
+    a.learn("b", address, time.monotonic())
+    send(a, "b")
+    until(lambda: (nodes.turn(), peer.poll(0))[1])
+    sender, _, mark = peer.recv_multipart()
+    peer.send_multipart([sender, encode_header(Header("b", 1, address, 1)), mark])
+    link = a._links["b"]
+    nodes.until(lambda: link.sent == len(BUSY) and link.marked == link.sent, "the message to be marked")
+    nodes.until(lambda: link.epoch == 2, "a new session")
+    assert link.in_flight == 0
+
+
 def test_a_peer_that_restarts_is_found_again_and_its_window_is_free(nodes):
     a, b = nodes.add("a"), nodes.add("b")
     address = b.own.address
@@ -178,6 +210,13 @@ def test_a_peer_that_takes_nothing_costs_a_bounded_queue_and_nobody_else_anythin
     assert link.queued_bytes <= limits.queue_bytes_max
     assert a.counters.frames_dropped > 0
     assert a.queued_bytes == link.queued_bytes
+
+
+def test_a_socket_that_takes_little_at_a_time_takes_everything(nodes):
+    a, b = nodes.add("a", limits=Limits(hwm=1, buffer_bytes=4_096)), nodes.add("b", limits=Limits(hwm=1))
+    a.learn("b", b.own.address, time.monotonic())
+    send(a, "b", 3_000, encode(Join(Record("x", "member", 1, False, "x" * 500))))
+    nodes.until(lambda: len(nodes.taken["b"]) == 3_000)
 
 
 def test_an_answer_to_an_earlier_session_or_to_more_than_was_sent_means_nothing(nodes):

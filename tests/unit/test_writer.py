@@ -132,6 +132,16 @@ def test_a_damaged_packet_is_not_handed_out(url):
         assert store.damaged == 1
 
 
+def test_what_is_written_is_written_once(url):
+    with Store(url) as store:
+        store.apply([packet(0, 4)])
+        store.commit()
+        sql(store, "DELETE FROM packets RETURNING 1")
+        store.apply([packet(5, 9)])
+        store.commit()
+        assert sql(store, "SELECT first, last FROM packets") == [(5, 9)]
+
+
 def test_a_second_process_is_refused_in_one_line(url):
     with Store(url):
         code = (
