@@ -4,17 +4,19 @@ from pathlib import Path
 
 from gossamer.broker.faults import Faults, parse_faults
 from gossamer.messages.wire import Span
-from processes import Processes, until
+from processes import Process, Processes, until
 
 BAD = "loss=0.2,delay=20ms,duplicate=0.05,seed=7"
 
 
-def everyone(mesh: Processes, **options: str):
-    """Three brokers and a logger, formed from one address."""
-    first = mesh.broker("b1", **options).ready()
-    others = [mesh.broker(name, first.address, **options) for name in ("b2", "b3")]
-    logger = mesh.logger("L", first.address, **options)
-    return [first, *(process.ready() for process in others), logger.ready()]
+def up(mesh: Processes, *names: str, **options: str) -> list[Process]:
+    """The broker b1 and others (L is a logger), started at once and formed from one address."""
+    address = mesh.address()
+    processes = [mesh.broker("b1", mesh=address, **options)]
+    for name in names:
+        start = mesh.logger if name == "L" else mesh.broker
+        processes.append(start(name, address, **options))
+    return [process.ready() for process in processes]
 
 
 def bodies(store, stream: str, count: int) -> list[bytes]:
@@ -23,7 +25,7 @@ def bodies(store, stream: str, count: int) -> list[bytes]:
 
 
 def test_a_mesh_forms_from_one_address_delivers_logs_and_ends_in_order(mesh):
-    processes = everyone(mesh)
+    processes = up(mesh, "b2", "b3", "L")
     names = {process.name for process in processes}
     e = mesh.member("e", processes[2].address)  # knows only b3, and learns of the others by gossip
     until(lambda: e.knows("e", *names), "e to know everyone")
@@ -40,7 +42,7 @@ def test_a_mesh_forms_from_one_address_delivers_logs_and_ends_in_order(mesh):
 
 
 def test_loss_delay_and_doubling_are_repaired(mesh):
-    processes = everyone(mesh, faults=BAD)
+    processes = up(mesh, "b2", "b3", "L", faults=BAD)
     p = mesh.member("p", processes[0].address, faults=BAD)
     q = mesh.member("q", processes[1].address, faults=BAD)
     until(lambda: p.knows("p", "q", "b1", "b2", "b3", "L"), "p to know everyone")
@@ -54,8 +56,7 @@ def test_loss_delay_and_doubling_are_repaired(mesh):
 
 
 def test_a_logger_that_is_killed_loses_nothing_that_it_acknowledged(mesh):
-    b1 = mesh.broker("b1").ready()
-    logger = mesh.logger("L", b1.address).ready()
+    b1, logger = up(mesh, "L")
     p = mesh.member("p", b1.address)
     until(lambda: p.knows("p", "b1", "L"), "p to know everyone")
     p.publish(100, events=8)
@@ -75,8 +76,7 @@ def test_a_logger_that_is_killed_loses_nothing_that_it_acknowledged(mesh):
 
 
 def test_what_was_acknowledged_outlives_the_node_that_published_it(mesh):
-    b1 = mesh.broker("b1").ready()
-    mesh.logger("L", b1.address).ready()
+    b1, _ = up(mesh, "L")
     q = mesh.member("q", b1.address)
     told = mesh.folder / "acked"
     publisher = mesh.script(Path(__file__).parent / "publisher.py", b1.address, str(told)).ready()
@@ -88,9 +88,7 @@ def test_what_was_acknowledged_outlives_the_node_that_published_it(mesh):
 
 
 def test_a_broker_that_is_killed_and_restarted_is_a_member_again(mesh):
-    b1 = mesh.broker("b1").ready()
-    mesh.logger("L", b1.address).ready()
-    b2 = mesh.broker("b2", b1.address).ready()
+    b1, b2, _ = up(mesh, "b2", "L")
     p = mesh.member("p", b1.address)
     until(lambda: p.knows("p", "b1", "b2", "L"), "p to know everyone")
     p.publish(100, events=8)
@@ -109,8 +107,7 @@ def test_a_broker_that_is_killed_and_restarted_is_a_member_again(mesh):
 
 
 def test_a_partition_heals(mesh):
-    b1 = mesh.broker("b1").ready()
-    mesh.logger("L", b1.address).ready()
+    b1, _ = up(mesh, "L")
     p = mesh.member("p", b1.address, faults="")
     q = mesh.member("q", b1.address)
     until(lambda: p.knows("p", "q", "b1", "L") and q.knows("p", "q", "b1", "L"), "all to know each other")
