@@ -28,7 +28,8 @@ from gossamer.protocol.inputs import Input, Met, Received
 TICK_S = 0.1
 IDLE_TICK_S = 5.0
 BURST = 256
-"""Frames taken at a time, before anything else is looked after."""
+BURST_BYTES = 4 * 2**20
+"""Frames, and their bytes, taken at a time, before anything else is looked after."""
 HEADERS_MAX = 4_096
 
 _log = logging.getLogger("gossamer.mesh")
@@ -163,8 +164,11 @@ class Mesh:
         return taken
 
     def _drain(self, taken: list[Input], now: float) -> None:
-        receive = self._router.recv_multipart
+        receive, counters = self._router.recv_multipart, self.counters
+        enough = counters.bytes_received + BURST_BYTES
         for _ in range(BURST):
+            if counters.bytes_received > enough:
+                return
             try:
                 parts = receive(zmq.NOBLOCK)
             except zmq.Again:

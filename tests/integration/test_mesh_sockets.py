@@ -215,8 +215,14 @@ def test_a_peer_that_takes_nothing_costs_a_bounded_queue_and_nobody_else_anythin
 def test_a_socket_that_takes_little_at_a_time_takes_everything(nodes):
     a, b = nodes.add("a", limits=Limits(hwm=1, buffer_bytes=4_096)), nodes.add("b", limits=Limits(hwm=1))
     a.learn("b", b.own.address, time.monotonic())
+    send(a, "b")
+    nodes.until(lambda: nodes.taken["b"] and a.settled)
+    nodes.taken["b"].clear()
     send(a, "b", 2_000, encode(Join(Record("x", "member", 1, False, "x" * 500))))
-    deadline = time.monotonic() + 20.0  # without a pause: it is told when there is room, and need not wait for a tick
+    link = a._links["b"]
+    assert link.stuck
+    assert a._watched[link][1] & zmq.POLLOUT, "room is told at once"
+    deadline = time.monotonic() + 20.0  # without a pause: little at a time is many turns
     while len(nodes.taken["b"]) < 2_000:
         assert time.monotonic() < deadline
         nodes.turn()
