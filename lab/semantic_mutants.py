@@ -19,9 +19,11 @@ from gossamer.protocol.safety import Safety
 
 SEMANTIC: dict[str, Mutant] = {}
 """By name, like `MUTANTS`; the swarm catches every one of them."""
+ARRANGED: dict[str, Mutant] = {}
+"""Those that go wrong only if a sender crashes at the wrong moment: tests/simulation/test_counterexamples.py."""
 
 
-@mutant(SEMANTIC)
+@mutant(ARRANGED)
 def purge_unsafely(node: Node) -> None:
     """What is newer counts as safe because it is here (000 App. A.2, the second scenario)."""
 
@@ -34,7 +36,7 @@ def purge_unsafely(node: Node) -> None:
     become(node.safety, Trusting)
 
 
-@mutant(SEMANTIC)
+@mutant(ARRANGED)
 def skip_before_it_comes(node: Node) -> None:
     """What is marked is skipped whether or not what obsoletes it is here."""
 

@@ -5,7 +5,7 @@ import pytest
 from gossamer.lab.checkers import SERIAL, Checker
 from gossamer.lab.faults import Copy, DropIf, Partition, Sending
 from gossamer.lab.names import stream_of
-from gossamer.lab.semantic_mutants import SEMANTIC
+from gossamer.lab.semantic_mutants import ARRANGED, SEMANTIC
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
@@ -114,9 +114,9 @@ def test_who_crashes_after_purging_takes_nothing_along() -> None:
     assert checker.unreplaced() is None
 
 
-@pytest.mark.parametrize("mutant", ["purge-unsafely", "skip-before-it-comes"])
+@pytest.mark.parametrize("mutant", ARRANGED)
 def test_unless_what_is_not_safe_counts(mutant: str) -> None:
-    checker = crash_after_purging(SEMANTIC[mutant])
+    checker = crash_after_purging(ARRANGED[mutant])
     assert checker.lives["q"].has(M2)
     assert not checker.lives["q"].has(M1)
     assert checker.unreplaced() == ("q", M1)
