@@ -306,6 +306,7 @@ class Links:
             self._epoch += 1
             link = self._links[node] = Link(buffer, self._epoch)
             link.credit_at = self._ctx.now
+            link.credit = 0.0 if self._bytes_per_s is None else self._bytes_per_s * BURST_S  # it was idle until now
         return link
 
 
