@@ -309,14 +309,18 @@ class Links:
     def _due_marks(self, link: Link, entries: list[Entry]) -> dict[StreamId, dict[int, Reason]]:
         """Marks of what comes before these events in their streams, and of streams of which nothing waits. The others
         are not missed yet, and go with their neighbours: one packet for many."""
-        last = {entry.stream: entry.seq for entry in entries}
+        last: dict[StreamId, int] = {}
+        for entry in entries:
+            last[entry.stream] = max(entry.seq, last.get(entry.stream, -1))
         marks: dict[StreamId, dict[int, Reason]] = {}
         for stream, reasons in list(link.marks.items()):
             if stream not in link.seqs:
                 marks[stream] = link.marks.pop(stream)
             elif stream in last:
-                before = [seq for seq in reasons if seq < last[stream]]
-                marks[stream] = {seq: reasons.pop(seq) for seq in before}
+                upto = last[stream]
+                while upto + 1 in reasons:
+                    upto += 1
+                marks[stream] = {seq: reasons.pop(seq) for seq in [seq for seq in reasons if seq <= upto]}
                 if not reasons:
                     del link.marks[stream]
         return marks
@@ -328,7 +332,7 @@ class Links:
                 by, final = reasons[seq]
                 at = nearest = by if isinstance(by, tuple) else EventId(stream, by)
                 for _ in range(CHAIN_MAX):
-                    further = marks.get(at.stream, {}).get(at.seq)
+                    further = marks.get(at.stream, {}).get(at.seq) or link.marks.get(at.stream, {}).get(at.seq)
                     if further is None:
                         break
                     name, final = further
@@ -355,6 +359,7 @@ class Links:
             self._epoch += 1
             link = self._links[node] = Link(buffer, self._epoch)
             link.credit_at = self._ctx.now
+            link.credit = 0.0 if self._bytes_per_s is None else self._bytes_per_s * BURST_S  # it was idle until now
         return link
 
 
