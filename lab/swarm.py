@@ -14,7 +14,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from gossamer.lab.application import Consumer
-from gossamer.lab.checkers import SERIAL, Checker, Violation
+from gossamer.lab.checkers import SERIAL, Checker, Life, Violation
 from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, Straggle
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
@@ -313,16 +313,23 @@ class Run:
             if len(applied) < len(consumer.applied):
                 raise Violation("no duplication", f"the application at {name} got something twice")
             life = self.checker.lives[name]
-            for event, by in consumer.omitted.items():
-                if by in applied:
-                    continue
-                obsoleters = self.checker.history.obsoleters(event)
-                if not obsoleters & applied and not any(
-                    life.replaces(by, self.checker.events[by]) and not life.has(by) for by in obsoleters
-                ):
+            for event in consumer.omitted:
+                if not self._is_made_up_for(life, consumer, applied, event):
                     what = f"the application at {name} did without {event}, and got nothing that obsoletes it"
                     raise Violation("semantic completeness", what, event)
             self._check_order(name, consumer)
+
+    def _is_made_up_for(self, life: Life, consumer: Consumer, applied: set[EventId], event: EventId) -> bool:
+        """By what it was left out for, or what that was left out for in turn; else by anything that obsoletes it."""
+        by, seen = consumer.omitted[event], {event}
+        while by in consumer.omitted and by not in seen:
+            seen.add(by)
+            by = consumer.omitted[by]
+        events = self.checker.events
+        return by in applied or any(
+            by in applied or (life.replaces(by, events[by]) and not life.has(by))
+            for by in self.checker.history.obsoleters(event)
+        )
 
     def _check_order(self, name: str, consumer: Consumer) -> None:
         """FIFO by stream; and of a group's key never an older one after a newer."""
@@ -334,7 +341,7 @@ class Run:
             last[event.stream] = event.seq
             key = self.checker.history.group_key(event)
             if key is not None and self.plan.config.group(DEFAULT_GROUP).purging:
-                if key in newest and self.checker.history.is_obsolete(event, newest[key]):
+                if key in newest and self.checker.history.is_named_by(event, newest[key]):
                     what = f"the application at {name} got {event} after {newest[key]}, which obsoletes it"
                     raise Violation("no way back", what, event)
                 newest[key] = event
