@@ -81,8 +81,14 @@ def fed(shown, *steps):
         ("a0:x(0/2)+ a1:x(1/2)+ a2:!2x<a0 a3:x-", "+|+|+|x@a1"),
         ("a0:x(0/1)+ a2:x- a3:y(0/1)- a4:!1y", "+|||+ x@a0"),
         ("a0:x(0/1)+ a2:x+ a3:y(0/1)- a4:!1y a5:x-", "+|+||+|x@a2"),
+        ("a0:x(0/1)+ a2:x- a3:x+ a4:y(0/1)- a5:!1y", "+||+||+"),
+        ("a0:x(0/1)+ a2:x†+ a3:y(0/1)- a4:!1y a5:x-", "+|+||+|"),
         ("a0:+ a1:(0/1)- a2:!1<a0", "+||@a0"),
         ("a0:(0/1)+ a1:!1 a2:y(0/1)- a3:!1y<a0", "+|+||@a0"),
+        # A commit that stands for one so far back that no bit tells what that one obsoleted.
+        ("a0:x(0/1)+ a300:x(0/1)- a301:!1x", "+||+ x@a0"),
+        ("a0:x+ a1:x(0/1)- a300:y(0/1)- a301:!1y", "+|||x@a0"),
+        ("a0:x+ a1:x(0/1)- a300:x(0/1)+ a301:!1x", "+||+|+"),
     ],
 )
 def test_verdicts(steps, verdicts):
