@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 
 from gossamer.messages.event import REACH_MAX, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
-from gossamer.protocol.obsolescence import Order, Told, order
+from gossamer.protocol.obsolescence import Order, Told, named, order
 
 FAR_MAX = 4_096
 STREAMS_MAX = 4_096
@@ -51,6 +51,9 @@ class Verdict(NamedTuple):
 
     deliver: bool
     left: tuple[Left, ...] = ()
+    replaced: tuple[Left, ...] = ()
+    """What was shown and is named by the event that is delivered in its place. Nobody needs a notice of these, unless
+    that event is purged for something that does not name them."""
 
 
 DELIVER, NOTHING = Verdict(True), Verdict(False)
@@ -106,7 +109,13 @@ class Shown:
             verdict = self._plain(id, head.key, matches, deleted)
         elif matches:
             self._add(id)
-        return verdict if matches else Verdict(False, (*verdict.left, *gone)) if gone else verdict
+        if not gone:
+            return verdict
+        return Verdict(True, (), tuple(gone)) if matches else Verdict(False, (*verdict.left, *gone))
+
+    def shows(self, slot: Slot) -> bool:
+        """Whether a key is shown now."""
+        return slot in self._slots
 
     def on_lost(self, stream: StreamId, first: int, last: int) -> None:
         """These never came, and not because they were obsolete: parts that need them will not be applied."""
@@ -208,12 +217,7 @@ class Shown:
 
     def _named(self, by: EventId, head: Head) -> list[Left]:
         """Forget what this event names by a bit or an id, and tell what of that was shown."""
-        assert head.relation is not None
-        stream, seq = by
-        near = int.from_bytes(head.relation.near, "little")
-        ids = [EventId(stream, seq - 1 - at) for at in _positions(near)]
-        ids += head.relation.ids
-        return [left for id in ids if (left := self._drop(id)) is not None]
+        return [left for id in named(by, head.relation) if (left := self._drop(id)) is not None]
 
     def _drop(self, id: EventId) -> Left | None:
         slot = self._keyed.pop(id, None)
