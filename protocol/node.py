@@ -123,7 +123,7 @@ class Node:
         self.rooms = Rooms(ctx, self.receiver)
         self.windows = Windows(ctx, self.membership, self.rooms, self._heard_of)
         self.sender = Sender(ctx, self.membership, self.windows.may_send)
-        self.safety = Safety(ctx, self.membership, self.stability, self.position, lambda: self.sender.faults)
+        self.safety = Safety(ctx, self.membership, self.stability, self._position_of, lambda: self.sender.faults)
         self.links = Links(ctx, self.safety.is_safe)
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
