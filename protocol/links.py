@@ -51,7 +51,7 @@ class Link:
 
     def __init__(self, buffer: PurgingBuffer, epoch: int) -> None:
         self.buffer = buffer
-        self.ids: set[tuple[StreamId, int]] = set()
+        self.ids: dict[StreamId, set[int]] = {}
         """What waits: an event that is asked for again while it waits goes once."""
         self.marks: dict[StreamId, dict[int, Reason]] = {}
         """What was purged and the peer has not been told of yet: by stream and seq."""
@@ -65,6 +65,32 @@ class Link:
         self.credit_at = 0.0
         self.dropped = 0
         """Events lost for want of room, though not obsolete."""
+
+    def gone(self, stream: StreamId, seq: int) -> None:
+        """It waits no longer."""
+        waiting = self.ids[stream]
+        waiting.discard(seq)
+        if not waiting:
+            del self.ids[stream]
+
+    def take_marks(self, entries: Iterable[Entry]) -> dict[StreamId, dict[int, Reason]]:
+        """The marks that may go with these: none of something beyond what still waits, or the peer would learn from it
+        that there is more, and ask for what is on its way."""
+        last: dict[StreamId, int] = {}
+        for entry in entries:
+            last[entry.stream] = max(entry.seq, last.get(entry.stream, -1))
+        taken: dict[StreamId, dict[int, Reason]] = {}
+        for stream in [stream for stream in self.marks if stream not in self.ids or stream in last]:
+            marks = self.marks.pop(stream)
+            if stream in self.ids:
+                upto = last[stream]
+                while upto + 1 in marks:
+                    upto += 1
+                if later := {seq: reason for seq, reason in marks.items() if seq > upto}:
+                    self.marks[stream] = later
+                    marks = {seq: reason for seq, reason in marks.items() if seq <= upto}
+            taken[stream] = marks
+        return taken
 
     def begin(self, epoch: int) -> None:
         """A new session: nothing is under way."""
@@ -151,8 +177,8 @@ class Links:
                 for seq in range(hole.first, hole.last + 1):
                     self._mark(link, packet.stream, seq, (hole.by, hole.final))
             for (seq, piece), head in zip(packet.encoded(), heads, strict=True):
-                if (packet.stream, seq) not in link.ids:
-                    link.ids.add((packet.stream, seq))
+                if seq not in link.ids.get(packet.stream, ()):
+                    link.ids.setdefault(packet.stream, set()).add(seq)
                     self._note(link, link.buffer.append(packet.stream, seq, head, len(piece), (piece, way)))
 
     def passing(self, packet: Packet) -> None:
@@ -174,7 +200,7 @@ class Links:
     def _note(self, link: Link, omissions: Iterable[Omitted]) -> None:
         for omitted in omissions:
             entry = omitted.entry
-            link.ids.discard((entry.stream, entry.seq))
+            link.gone(entry.stream, entry.seq)
             if omitted.by is None:
                 link.dropped += 1
             else:
@@ -263,26 +289,27 @@ class Links:
             self._arm(link)
 
     def _next(self, link: Link) -> list[Data | Repair]:
-        """What goes next: as much as the window takes of what waits, with all marks so far."""
+        """What goes next: as much as the window takes of what waits, with the marks so far."""
         room = EVENTS_MAX if self._bytes_per_s is None else 1
         entries = link.buffer.take(room, (self._window or self._ctx.config.repair_bytes_max) // 4)
-        link.ids.difference_update((entry.stream, entry.seq) for entry in entries)
-        marks, link.marks = link.marks, {}
-        self._resolve(marks)
+        for entry in entries:
+            link.gone(entry.stream, entry.seq)
+        marks = link.take_marks(entries)
+        self._resolve(marks, link.marks)
         messages: list[Data | Repair] = []
         for (stream, way), run in groupby(entries, key=lambda entry: (entry.stream, entry.payload[1])):
             messages += [_message(way, packet) for packet in _joined(stream, list(run), marks.get(stream, {}))]
         left = tuple(packet for stream, reasons in marks.items() for packet in _joined(stream, [], reasons))
         return [*messages, Repair(left)] if left else messages
 
-    def _resolve(self, marks: dict[StreamId, dict[int, Reason]]) -> None:
+    def _resolve(self, marks: dict[StreamId, dict[int, Reason]], later: dict[StreamId, dict[int, Reason]]) -> None:
         """Name what is there in the end, not what was purged in turn: fewer names, and fewer to wait for."""
         for stream, reasons in marks.items():
             for seq in sorted(reasons, reverse=True):  # so that what is further on is resolved already, mostly
                 by, final = reasons[seq]
                 at = by if isinstance(by, tuple) else EventId(stream, by)
                 for _ in range(CHAIN_MAX):
-                    further = marks.get(at.stream, {}).get(at.seq)
+                    further = marks.get(at.stream, {}).get(at.seq) or later.get(at.stream, {}).get(at.seq)
                     if further is None:
                         break
                     name, final = further

@@ -299,6 +299,25 @@ def test_marks_that_come_through_are_kept_and_follow_what_is_purged_in_turn():
     assert bench.everything_taken() == ["1-2→3 3"], "2 was safe, but 3 is what comes"
 
 
+@pytest.mark.parametrize(
+    ("keys", "goes"),
+    [
+        ([None, None, "x", None, "x"], ["1", "2 3→5", "4", "5"]),
+        ([None, None, "x", None, "x", None, "x"], ["1", "2 3→7", "4 5→7", "6", "7"]),
+        (["x", None, "x"], ["1→3 2", "3"]),
+    ],
+)
+def test_a_mark_does_not_overtake_what_still_waits(keys, goes):
+    """The peer would learn from it that there is more, and ask for what is on its way."""
+    bench = Bench(link_window_bytes=None, link_bandwidth_bps=8 * SIZE)
+    bench.events(packet(0, stream=T))
+    assert bench.events(*(keyed(seq, key) for seq, key in enumerate(keys, 1))) == []
+    went = []
+    while bench.links.saturated:
+        went += bench.at(bench.links.next_deadline())
+    assert went == goes
+
+
 def test_marks_in_a_circle_are_told_as_they_came():
     """No honest peer has such."""
     bench = closed()
