@@ -261,7 +261,7 @@ class Links:
     def on_round(self) -> None:
         """Ask again where nothing has been heard of what was sent."""
         for node, link in self._links.items() if self._window is not None else ():
-            if link.taken < link.sent:
+            if link.taken < link.probed:  # what was not probed yet is less than a quarter, and closes no window
                 link.probed = link.sent
                 self._ctx.send(node, Sent(link.epoch, link.sent))
 
