@@ -38,6 +38,8 @@ BURST_S = 0.05
 """A link with a bandwidth may be so far ahead of it."""
 
 AWAITED_MAX = 10_000
+PATIENCE_ROUNDS = 3
+"""What is named in a mark mostly follows it soon; only if it does not, the mark is sent again as final."""
 CHAIN_MAX = 64
 """So many steps a chain of marks is followed; a peer's may even be circular."""
 
@@ -58,9 +60,9 @@ class Link:
         """What waits: an event that is asked for again while it waits goes once."""
         self.marks: dict[StreamId, dict[int, Reason]] = {}
         """What was purged and the peer has not been told of yet: by stream and seq."""
-        self.awaited: dict[EventId, tuple[EventId, EventId]] = {}
+        self.awaited: dict[EventId, tuple[EventId, EventId, int]] = {}
         """What the peer was told is purged, for something that still waits here, so that it may wait for that for ever:
-        what it was purged for, and what was named."""
+        what it was purged for, what was named, and in which round."""
         self.epoch = epoch
         self.sent = 0
         self.taken = 0
@@ -251,7 +253,7 @@ class Links:
     def on_round(self) -> None:
         """Ask again where nothing has been heard of what was sent; say that it is final where that is known by now."""
         for node, link in self._links.items() if self._window is not None else ():
-            if link.taken < link.sent:
+            if link.taken < link.probed:  # what was not probed yet is less than a quarter, and closes no window
                 link.probed = link.sent
                 self._ctx.send(node, Sent(link.epoch, link.sent))
         for link in self._saturated.values():
@@ -260,14 +262,15 @@ class Links:
     def _settle(self, link: Link) -> None:
         """Marks that were not final: what they name may have been sent since, or be safe (000 App. A.2: of an endless
         chain of events, each obsoleting the last, none need ever get through)."""
-        for event, (nearest, named) in list(link.awaited.items()):
-            if self._is_safe(nearest):
+        for event, (nearest, named, told) in list(link.awaited.items()):
+            if named in link.awaited:  # purged in its turn
+                named = link.awaited[named][1]
+                link.awaited[event] = (nearest, named, told)
+            if not link.waits(named) and named.seq not in link.marks.get(named.stream, {}):
+                del link.awaited[event]  # it was sent
+            elif self._ctx.round - told >= PATIENCE_ROUNDS and self._is_safe(nearest):
                 del link.awaited[event]
                 self._mark(link, event.stream, event.seq, (_by(event.stream, nearest), True))
-            elif named in link.awaited:  # purged in its turn
-                link.awaited[event] = (nearest, link.awaited[named][1])
-            elif not link.waits(named) and named.seq not in link.marks.get(named.stream, {}):
-                del link.awaited[event]  # it was sent
 
     def next_deadline(self) -> float:
         return self._due if self._saturated else NEVER
@@ -341,7 +344,7 @@ class Links:
                     by = _by(stream, at)
                 final = final or self._is_safe(nearest)
                 if not final and link.waits(at) and len(link.awaited) < AWAITED_MAX:
-                    link.awaited[EventId(stream, seq)] = (nearest, at)
+                    link.awaited[EventId(stream, seq)] = (nearest, at, self._ctx.round)
                 reasons[seq] = (by, final)
 
     def _link(self, node: NodeId) -> Link:

@@ -175,6 +175,12 @@ def test_a_lost_answer_is_asked_for_again_at_a_round():
     assert bench.round() == [], "all is taken, there is nothing to ask"
 
 
+def test_a_round_asks_nothing_of_a_link_that_is_far_from_its_window():
+    bench = Bench(link_window_bytes=8 * SIZE)
+    assert sent(bench.send(by(packet(0))), Sent) == []
+    assert bench.round() == []
+
+
 def test_an_answer_from_an_earlier_session_means_nothing():
     bench = Bench()
     assert bench.events(packet(0), packet(1, body=bytes(SIZE)), packet(2)) == ["0"]
