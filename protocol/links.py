@@ -118,6 +118,10 @@ class Links:
         """Whether anything waits."""
         return bool(self._saturated)
 
+    def is_saturated(self, node: NodeId) -> bool:
+        """Whether anything waits for one peer."""
+        return node in self._saturated
+
     def waiting(self) -> dict[NodeId, tuple[int, int]]:
         """Events and bytes that wait for each saturated link."""
         return {node: (len(link.buffer), link.buffer.bytes) for node, link in self._saturated.items()}

@@ -124,7 +124,7 @@ class Node:
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.rooms = Rooms(ctx, self.receiver)
         self.windows = Windows(ctx, self.membership, self.rooms, self._heard_of)
-        self.sender = Sender(ctx, self.membership, self.windows.may_send)
+        self.sender = Sender(ctx, self.membership, self.windows.may_send, lambda node: self.links.is_saturated(node))
         self.safety = Safety(ctx, self.membership, self.stability, self._position_of, lambda: self.sender.faults)
         self.links = Links(ctx, lambda event: self.safety.is_safe(event))
         self.dissemination = Dissemination(ctx, self.membership)

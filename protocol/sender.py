@@ -61,13 +61,19 @@ class Outgoing:
 class Sender:
     """All streams that are published at this node."""
 
-    __slots__ = ("_ctx", "_due", "_may_send", "_membership", "_over", "bytes", "streams")
+    __slots__ = ("_ctx", "_due", "_is_saturated", "_may_send", "_membership", "_over", "bytes", "streams")
 
     def __init__(
-        self, ctx: Context, membership: Membership, may_send: Callable[[StreamId, int], bool] = lambda *_: True
+        self,
+        ctx: Context,
+        membership: Membership,
+        may_send: Callable[[StreamId, int], bool] = lambda *_: True,
+        is_saturated: Callable[[NodeId], bool] = lambda _: False,
     ) -> None:
-        """`may_send(stream, next seq)` is back-pressure's word (protocol/flow.py)."""
+        """`may_send(stream, next seq)` is back-pressure's word (protocol/flow.py); `is_saturated(node)` that something
+        waits on the link to it (protocol/links.py)."""
         self._may_send = may_send
+        self._is_saturated = is_saturated
         self._ctx = ctx
         self._membership = membership
         self._due: list[tuple[float, StreamId]] = []
@@ -292,6 +298,8 @@ class Sender:
         if not self._membership.has_loggers:
             others = self._membership.active
             to = tuple(self._ctx.rng.sample(others, min(len(others), max(1, self.faults))))
+        # What was sent may still wait on its link; to send it again would keep the link from ever getting to the end.
+        to = tuple(node for node in to if not self._is_saturated(node))
         budget = self._ctx.config.repair_bytes_max
         for packet in outgoing.unlogged:
             late = tuple(node for node in to if outgoing.acks.get(node, -1) < packet.last)
