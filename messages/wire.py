@@ -165,9 +165,11 @@ class Busy(_Message, frozen=True, tag=9):
 
 class Seek(_Message, frozen=True, tag=10):
     """A logger asks everyone for what no logger has. Whoever lacks it as well says so, and from then on takes it from
-    a logger only, so that an id that nobody has can be declared void."""
+    a logger only, so that an id that nobody has can be declared void. Not so while its publisher lives (`seal` is
+    false): then it is only asked for."""
 
     lacks: Spans
+    seal: bool = True
 
 
 class Lacking(_Message, frozen=True, tag=11):
@@ -177,6 +179,8 @@ class Lacking(_Message, frozen=True, tag=11):
     members_root: Hash
     spans: Spans
     had: Spans = ()
+    sealed: bool = True
+    """And I take it from a logger only, from now on."""
 
 
 class GapNotice(_Message, frozen=True, tag=12):

@@ -65,6 +65,7 @@ class Closing:
                 had.append(span)  # retired: everyone had it
                 continue
             found = [packet for part in span.ranges for packet in self._answers.find(span.stream, *part)]
+            found = [packet for packet in found if self._is_of_use(packet)]
             packets += found
             absent = IntervalSet(span.ranges)
             for packet in found:
@@ -80,13 +81,19 @@ class Closing:
                 had.append(Span(span.stream, gone.ranges()[:RANGES_MAX]))
             if absent:
                 lacking.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
-                if self._membership.is_logger(sender):
+                if self._membership.is_logger(sender) and message.seal:
                     for part in absent.ranges():
                         self._repair.seal(stream, *part)
         if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
             self._ctx.send(sender, Repair(chosen))
         if lacking or had:
-            self._ctx.send(sender, Lacking(self._membership.table.root, tuple(lacking), tuple(had)))
+            self._ctx.send(sender, Lacking(self._membership.table.root, tuple(lacking), tuple(had), message.seal))
+
+    def _is_of_use(self, packet: Packet) -> bool:
+        """Whether it supplies something: marks alone do so only if they are final, or what they name is at hand."""
+        return bool(packet.blob) or any(
+            hole.final or self._answers.find(*(by := packet.obsoleter(hole)), by.seq) for hole in packet.holes
+        )
 
     def on_agreed(self, stream: Stream, first: int, last: int, existed: bool) -> None:
         """Everyone has said that it cannot supply this; `existed`: somebody had it once."""

@@ -21,10 +21,16 @@ from gossamer.protocol.receiver import Receiver
 class Rooms:
     """The receiving side: what was granted to whom."""
 
-    __slots__ = ("_at", "_ctx", "_granted", "_receiver", "_room")
+    __slots__ = ("_at", "_ctx", "_everyone", "_granted", "_receiver", "_rested", "_resting", "_room")
 
-    def __init__(self, ctx: Context, receiver: Receiver) -> None:
+    def __init__(
+        self, ctx: Context, receiver: Receiver, everyone: Callable[[], tuple[NodeId, ...]] = lambda: ()
+    ) -> None:
         self._ctx = ctx
+        self._everyone = everyone
+        self._rested: dict[StreamId, int] = {}
+        """Where each stream was in the last round."""
+        self._resting: set[StreamId] = set()
         self._receiver = receiver
         self._room: dict[str, int | None] = {}
         self._granted: dict[str, dict[StreamId, int]] = {}
@@ -50,10 +56,22 @@ class Rooms:
         for group, granted in self._granted.items():
             for stream in [stream for stream in granted if stream not in self._receiver.streams]:
                 del granted[stream]
+            self._take_back(group)
             self._grant(group)
             self._tell(granted)
 
+    def _take_back(self, group: str) -> None:
+        """Room that a stream has not used since the last round, but for one event: others may need it."""
+        if self._room.get(group) is None:
+            return
+        granted, positions = self._granted[group], self._positions(group)
+        self._resting = {name for name, last in positions.items() if self._rested.get(name) == last}
+        for name in self._resting:
+            granted[name] = min(granted[name], positions[name] + 1)
+        self._rested.update(positions)
+
     def forget(self, stream: StreamId) -> None:
+        self._rested.pop(stream, None)
         self._granted.get(group_of(stream), {}).pop(stream, None)
 
     def _grant(self, group: str) -> list[StreamId]:
@@ -70,13 +88,18 @@ class Rooms:
                 granted[name] = last
         spare = room - sum(granted[name] - last for name, last in at.items())
         moved = []
-        for name in sorted(at, key=lambda name: (granted[name] - at[name], name)):
+        wanting = [name for name in at if name not in self._resting] or list(at)
+        for name in sorted(wanting, key=lambda name: (granted[name] - at[name], name)):
             if spare <= 0:
                 break
-            share = -(-spare // (len(at) - len(moved)))
+            share = -(-spare // (len(wanting) - len(moved)))
             granted[name] += share
             spare -= share
             moved.append(name)
+        if room > 0:  # one each, though that may be a few too many: a stream without any could not even begin
+            for name in [name for name, last in at.items() if granted[name] == last]:
+                granted[name] += 1
+                moved.append(name)
         return moved
 
     def _positions(self, group: str) -> dict[StreamId, int]:
@@ -87,9 +110,11 @@ class Rooms:
         to: dict[NodeId, list[Position]] = {}
         for name in streams:
             stream = self._receiver.streams.get(name)
-            if stream is not None and stream.origin is not None and stream.origin != self._ctx.node:
-                last = self._granted[group_of(name)][name]
-                to.setdefault(stream.origin, []).append(Position(name, last))
+            if stream is not None and stream.origin != self._ctx.node:
+                window = Position(name, self._granted[group_of(name)][name])
+                # Of a stream that came by repair alone nobody has said whose it is.
+                for node in self._everyone() if stream.origin is None else (stream.origin,):
+                    to.setdefault(node, []).append(window)
         for node, vector in to.items():
             self._ctx.send(node, Window(tuple(vector)))
 

@@ -38,6 +38,8 @@ BURST_S = 0.05
 """A link with a bandwidth may be so far ahead of it."""
 
 AWAITED_MAX = 10_000
+MARKS_MAX = 100_000
+MARKS_A_MESSAGE = 1_000
 PATIENCE_ROUNDS = 3
 """What is named in a mark mostly follows it soon; only if it does not, the mark is sent again as final."""
 CHAIN_MAX = 64
@@ -51,7 +53,8 @@ class Link:
     """What is under way to one peer, and what waits."""
 
     __slots__ = (
-        "awaited", "buffer", "credit", "credit_at", "dropped", "epoch", "marks", "probed", "sent", "seqs", "taken",
+        "awaited", "buffer", "credit", "credit_at", "dropped", "epoch", "marked", "marks", "probed", "sent", "seqs",
+        "taken",
     )  # fmt: skip
 
     def __init__(self, buffer: PurgingBuffer, epoch: int) -> None:
@@ -60,6 +63,8 @@ class Link:
         """What waits: an event that is asked for again while it waits goes once."""
         self.marks: dict[StreamId, dict[int, Reason]] = {}
         """What was purged and the peer has not been told of yet: by stream and seq."""
+        self.marked = 0
+        """How many marks that are."""
         self.awaited: dict[EventId, tuple[EventId, EventId, int]] = {}
         """What the peer was told is purged, for something that still waits here, so that it may wait for that for ever:
         what it was purged for, what was named, and in which round."""
@@ -94,14 +99,19 @@ class Links:
     """All links of a node; without window and bandwidth it does nothing."""
 
     __slots__ = (
-        "_bytes_per_s", "_ctx", "_due", "_epoch", "_is_safe", "_links", "_movable", "_saturated", "_window", "enabled",
-        "purged",
+        "_bytes_per_s", "_ctx", "_due", "_epoch", "_is_logger", "_is_safe", "_links", "_movable", "_saturated",
+        "_window", "enabled", "purged",
     )  # fmt: skip
 
-    def __init__(self, ctx: Context, is_safe: Callable[[EventId], bool]) -> None:
+    def __init__(
+        self, ctx: Context, is_safe: Callable[[EventId], bool], is_logger: Callable[[NodeId], bool] = lambda _: False
+    ) -> None:
+        """To a logger nothing is purged: what is logged should be what was published, and a logger that is too slow is
+        one of the two things that publishers do wait for (the other is their own broker)."""
         config = ctx.config
         self._ctx = ctx
         self._is_safe = is_safe
+        self._is_logger = is_logger
         self._window = config.link_window_bytes
         self._bytes_per_s = None if config.link_bandwidth_bps is None else config.link_bandwidth_bps / 8
         self._links: dict[NodeId, Link] = {}
@@ -156,7 +166,10 @@ class Links:
                 at_once.append((node, link))
             else:
                 heads = heads or [self._heads(packet) for packet in packets]
-                self._enqueue(node, link, message, zip(packets, heads, strict=True))
+                kept: list[list[Head | None]] = heads
+                if self._is_logger(node):
+                    kept = [[None] * len(each) for each in heads]
+                self._enqueue(node, link, message, zip(packets, kept, strict=True))
         if at_once:
             self._ctx.effects.append(Send(tuple(node for node, _ in at_once), message))
             for node, link in at_once:
@@ -184,14 +197,14 @@ class Links:
             return
         if self._ctx.config.link_policy not in ("eager", "lazy"):
             return
-        for seq, head in packet.heads():
+        for (seq, _), head in zip(packet.encoded(), self._heads(packet), strict=True):
             for link in self._saturated.values():
                 self._note(link, link.buffer.passing(packet.stream, seq, head))
 
     def _heads(self, packet: Packet) -> list[Head | None]:
         heads = packet.heads()
         if self._ctx.config.group(group_of(packet.stream)).purging:
-            return [head for _, head in heads]
+            return [_on_a_link(head) for _, head in heads]
         return [None] * len(heads)
 
     def _note(self, link: Link, omissions: Iterable[Omitted]) -> None:
@@ -205,7 +218,12 @@ class Links:
                 self._mark(link, entry.stream, entry.seq, (_by(entry.stream, omitted.by), False))
 
     def _mark(self, link: Link, stream: StreamId, seq: int, reason: Reason) -> None:
-        link.marks.setdefault(stream, {})[seq] = reason
+        marks = link.marks.setdefault(stream, {})
+        link.marked += seq not in marks
+        marks[seq] = reason
+        if link.marked > MARKS_MAX:  # its peer may be gone for days; what is not told is asked for
+            oldest = next(iter(link.marks))
+            link.marked -= len(link.marks.pop(oldest))
 
     # Admission ------------------------------------------------------------------------------------------------------
 
@@ -310,8 +328,9 @@ class Links:
         messages: list[Data | Repair] = []
         for (stream, way), run in groupby(entries, key=lambda entry: (entry.stream, entry.payload[1])):
             messages += [_message(way, packet) for packet in _joined(stream, list(run), marks.get(stream, {}))]
-        left = tuple(packet for stream, reasons in marks.items() for packet in _joined(stream, [], reasons))
-        return [*messages, Repair(left)] if left else messages
+        left = [packet for stream, reasons in marks.items() for packet in _joined(stream, [], reasons)]
+        messages += [Repair(tuple(left[at : at + MARKS_A_MESSAGE])) for at in range(0, len(left), MARKS_A_MESSAGE)]
+        return messages
 
     def _due_marks(self, link: Link, entries: list[Entry]) -> dict[StreamId, dict[int, Reason]]:
         """Marks of what comes before these events in their streams, and of streams of which nothing waits. The others
@@ -323,11 +342,13 @@ class Links:
         for stream, reasons in list(link.marks.items()):
             if stream not in link.seqs:
                 marks[stream] = link.marks.pop(stream)
+                link.marked -= len(marks[stream])
             elif stream in last:
                 upto = last[stream]
                 while upto + 1 in reasons:
                     upto += 1
                 marks[stream] = {seq: reasons.pop(seq) for seq in [seq for seq in reasons if seq <= upto]}
+                link.marked -= len(marks[stream])
                 if not reasons:
                     del link.marks[stream]
         return marks
@@ -368,6 +389,11 @@ class Links:
             link.credit_at = self._ctx.now
             link.credit = 0.0 if self._bytes_per_s is None else self._bytes_per_s * BURST_S  # it was idle until now
         return link
+
+
+def _on_a_link(head: Head) -> Head:
+    """A commit obsoletes nothing on a link: what it does is done by its parts, and one of those may get lost."""
+    return Head() if head.relation is not None and head.relation.commit is not None else head
 
 
 def _by(stream: StreamId, event: EventId) -> int | EventId:

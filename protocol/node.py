@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gossamer.messages.errors import UsageError
-from gossamer.messages.ids import NodeId, StreamId, group_of, issued_by
+from gossamer.messages.ids import EventId, NodeId, StreamId, group_of, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
     Active,
@@ -77,6 +77,8 @@ from gossamer.protocol.stream import Stream
 
 NEVER = float("inf")
 BUCKETS_A_MESSAGE = 256
+PURGE_WORTH = 0.1
+PURGE_ROUNDS_MAX = 64
 
 
 class Node:
@@ -112,25 +114,29 @@ class Node:
         self._round_at = NEVER
         self._interval_s = config.round_interval_s
         self._agreed = False
+        self._purge_at_round = 0
+        self._purge_rounds = 1
         self._departure: Callable[[], None] | None = None
 
         self.stability = Stability()
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record, address)
         self.selection = Selection(ctx)
         self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
-        self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened, self.repair.on_awaited)
+        self.receiver = Receiver(
+            ctx, self.repair.on_gap, self._on_opened, self.repair.on_awaited, lambda by: self._on_named(by)
+        )
         self.repair.attach(self._excuse)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
-        self.rooms = Rooms(ctx, self.receiver)
+        self.rooms = Rooms(ctx, self.receiver, lambda: self.membership.active)
         self.windows = Windows(ctx, self.membership, self.rooms, self._heard_of)
         self.sender = Sender(ctx, self.membership, self.windows.may_send, lambda node: self.links.is_saturated(node))
-        self.safety = Safety(ctx, self.membership, self.stability, self._position_of, lambda: self.sender.faults)
-        self.links = Links(ctx, lambda event: self.safety.is_safe(event))
+        self.safety = Safety(ctx, self.membership, self.stability, self._position_of, self._faults)
+        self.links = Links(ctx, lambda event: self.safety.is_safe(event), self.membership.is_logger)
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
-        self.seeker = Seeker(ctx, self.membership, self._on_agreed)
+        self.seeker = Seeker(ctx, self.membership, self._on_agreed, lambda stream: self.orphans.is_owned(stream))
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
             LoggerRole(ctx, self.buffer, self.stability, self.receiver.retired, self._acknowledge, stored)
@@ -326,10 +332,17 @@ class Node:
     def _purge_safely(self) -> None:
         """What is kept for others may be purged for what is safe, once it becomes too much (row S5)."""
         config = self._ctx.config
+        if self._ctx.round < self._purge_at_round:
+            return
+        before = self.buffer.bytes + self.sender.bytes
         if self.buffer.bytes > config.purge_above_bytes:
             self.buffer.purge(self._purges, self.safety.is_safe)
         if config.purge_send_buffer and self.sender.bytes > config.purge_above_bytes:
             self.sender.purge(self._purges, self.safety.is_safe)
+        # A pass looks at everything that is kept: the less it finds, the longer until the next one.
+        worth_it = before - self.buffer.bytes - self.sender.bytes > before * PURGE_WORTH
+        self._purge_rounds = 1 if worth_it else min(2 * self._purge_rounds, PURGE_ROUNDS_MAX)
+        self._purge_at_round = self._ctx.round + self._purge_rounds
 
     def _purges(self, name: StreamId) -> bool:
         return self._ctx.config.group(group_of(name)).purging
@@ -544,6 +557,18 @@ class Node:
 
     def on_taken(self, sender: NodeId, message: Taken) -> None:
         self.links.on_taken(sender, message)
+
+    def _on_named(self, by: EventId) -> None:
+        """A mark names an event: it exists, and is worth having."""
+        stream = self.receiver.streams.get(by.stream)
+        if stream is None or stream.limit is None or by.seq <= stream.limit:
+            self._learn(by.stream, by.seq)
+
+    def _faults(self) -> int:
+        """f, for what may be forgotten: at least one, unless it was said otherwise, or two would count as none."""
+        if self._ctx.config.faults is None and self.membership.others:
+            return max(1, self.sender.faults)
+        return self.sender.faults
 
     def _heard_of(self, node: NodeId) -> float:
         return self._heard.setdefault(node, self._ctx.now)

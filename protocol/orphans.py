@@ -72,6 +72,14 @@ class Orphans:
         if orphan is not None and not orphan.closing:
             orphan.origin = origin
 
+    def is_owned(self, stream: Stream) -> bool:
+        """Whether the publisher of an anonymous stream is known to live: it keeps, and sends, what is not logged."""
+        if issued_by(stream.id) is None or stream.origin is None or stream.limit is not None:
+            return False
+        orphan = self._suspects.get(stream.id)
+        alive = orphan is None or (orphan.origin == stream.origin and not orphan.closing)
+        return alive and (stream.origin == self._ctx.node or stream.origin in self._membership.active)
+
     def on_death(self, node: NodeId) -> None:
         """A node has left, or has begun a new life: what it published may be orphaned."""
         if self._may_lead:

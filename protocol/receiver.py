@@ -18,13 +18,24 @@ from gossamer.protocol.stream import Gaps, Held, Stream
 
 OnGap = Callable[[Stream, int, int], None]
 OnOpened = Callable[[Stream], None]
+OnNamed = Callable[[EventId], None]
 NEVER: tuple[Reason, ...] = ("void", "lost")
 
 
 class Receiver:
     """All streams that this node receives."""
 
-    __slots__ = ("_ctx", "held_bytes", "marks", "_on_awaited", "_on_gap", "_on_opened", "retired", "streams")
+    __slots__ = (
+        "_ctx",
+        "held_bytes",
+        "marks",
+        "_on_awaited",
+        "_on_gap",
+        "_on_named",
+        "_on_opened",
+        "retired",
+        "streams",
+    )
 
     def __init__(
         self,
@@ -32,13 +43,15 @@ class Receiver:
         on_gap: OnGap,
         on_opened: OnOpened = lambda _: None,
         on_awaited: OnGap = lambda *_: None,
+        on_named: OnNamed = lambda _: None,
     ) -> None:
         """`on_gap` hears of what is missing, `on_awaited` of what is missing and marked as obsoleted by something that
-        is not here yet."""
+        is not here yet, `on_named` of that something."""
         self._ctx = ctx
         self._on_gap = on_gap
         self._on_opened = on_opened
         self._on_awaited = on_awaited
+        self._on_named = on_named
         self.marks = Marks()
         self.held_bytes = 0
         self.streams: dict[StreamId, Stream] = {}
@@ -120,9 +133,16 @@ class Receiver:
 
     def _accept_mark(self, packet: Packet, hole: Hole, from_logger: bool) -> tuple[Packet, ...]:
         mark, by = packet.cut(hole.first, hole.last), packet.obsoleter(hole)
-        if hole.final or self.has(by):
+        # A logger's word that it has something is believed: it waits for what makes up for it, safe or not.
+        if (hole.final and not self._ctx.logger) or self.has(by):
             return self._accept(mark, from_logger)
+        known = self.streams.get(packet.stream)
+        if known is not None and known.limit is not None and hole.last > known.limit:
+            return ()  # a straggler of a stream that is being closed
         stream = self.learn(packet.stream, hole.last)
+        told = stream is not None and stream.gaps is not None and (hole.first, hole.last) in stream.gaps.patience
+        if told and by.stream not in self.streams:  # told again: it will not come unless it is asked for
+            self._on_named(by)
         if stream is not None and stream.gaps is not None and stream.gaps.lacks(hole.first, hole.last):
             self.marks.wait(mark, by)
             self._on_awaited(stream, hole.first, hole.last)

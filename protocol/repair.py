@@ -31,6 +31,7 @@ UNANSWERED_MAX = 2
 
 
 AWAITED_ROUNDS = 4
+AWAITED_ROUNDS_MAX = 64
 """So long a purged event is not asked for, in the hope for what obsoleted it."""
 
 
@@ -60,7 +61,7 @@ class Repair:
         self._excuse: Callable[[Stream, int, int, Reason], None] | None = None
         self._open: dict[StreamId, Stream] = {}
         self._grace: deque[tuple[float, Stream, int, int]] = deque()
-        self._awaited: deque[tuple[float, Stream, int, int]] = deque()
+        self._awaited: list[tuple[float, int, Stream, int, int]] = []
         self._ageing: deque[tuple[int, Stream, int, int]] = deque()
         self._late: deque[tuple[int, Stream, int, int]] = deque()
         self._flights: list[tuple[float, int, Stream, int, int, bool]] = []
@@ -110,7 +111,13 @@ class Repair:
         assert gaps is not None
         for part in gaps.lacks(first, last):
             gaps.awaited.add(*part)
-        self._awaited.append((self._ctx.now + AWAITED_ROUNDS * self._ctx.config.round_interval_s, stream, first, last))
+        # Told again, it is deep in somebody's queue: to ask for it each time would fill that queue with marks.
+        times = gaps.patience.get((first, last), (0.0, 0))[1]
+        rounds = min(AWAITED_ROUNDS * 2**times, AWAITED_ROUNDS_MAX)
+        due = self._ctx.now + rounds * self._ctx.config.round_interval_s
+        gaps.patience[first, last] = (due, times + 1)
+        self._serial += 1
+        heapq.heappush(self._awaited, (due, self._serial, stream, first, last))
 
     def on_collected(self, spans: Iterable[Span]) -> None:
         """A member had these and has collected them: ask a logger from now on."""
@@ -217,8 +224,8 @@ class Repair:
     def _land(self) -> None:
         """What was asked for and did not come may be asked for again."""
         while self._awaited and self._awaited[0][0] <= self._ctx.now:
-            _, stream, first, last = self._awaited.popleft()
-            if stream.gaps is not None:
+            due, _, stream, first, last = heapq.heappop(self._awaited)
+            if stream.gaps is not None and stream.gaps.patience.get((first, last), (due, 0))[0] == due:
                 stream.gaps.awaited.remove(first, last)
         overdue = False
         landed: dict[StreamId, None] = {}

@@ -51,8 +51,9 @@ class Safety:
             logged = self._stability.holders(membership.loggers, stream, seq) + (self._ctx.logger and has_it)
             if logged >= self._ctx.config.loggers_min:
                 return True
-        held = self._holders.get(stream, {})
-        if sum(held[node].start <= seq <= held[node].last for node in held) + has_it > self._faults():
+        held, others = self._holders.get(stream, {}), membership.others
+        holders = sum(held[node].start <= seq <= held[node].last for node in held if node in others)
+        if holders + has_it > self._faults():
             return True
         if len(self._wanted) < STREAMS_MAX:
             self._wanted[stream] = None

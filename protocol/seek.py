@@ -5,7 +5,8 @@ A publisher may die with an event sent to few, or to none: FIFO receivers would 
 takes it from a logger only; so when all have answered, nobody can come to deliver it any more, and the logger
 declares it void, for good and for all.
 
-A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. Members that do
+A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. While it is known
+to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Members that do
 not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are not asked, since
 nobody disconnects with what only it may have. What somebody *had* and nobody has any more is told as collected, not as
 void. Of several loggers the leader asks, and the others take it from the leader: two that ask each other would wait
@@ -24,18 +25,26 @@ from gossamer.protocol.membership import Membership
 from gossamer.protocol.stream import Stream
 
 REPEAT_ROUNDS = 2
+OWNED_REPEATS = 4
+"""What a living publisher has is asked for that much less often."""
 NOTHING = IntervalSet()
 
 
 class Seeker:
     """The holes that this node is asking everyone about."""
 
-    __slots__ = ("_answers", "_ctx", "_had", "_holes", "_membership", "_on_agreed")
+    __slots__ = ("_answers", "_ctx", "_had", "_holes", "_is_owned", "_membership", "_on_agreed")
 
     def __init__(
-        self, ctx: Context, membership: Membership, on_agreed: Callable[[Stream, int, int, bool], None]
+        self,
+        ctx: Context,
+        membership: Membership,
+        on_agreed: Callable[[Stream, int, int, bool], None],
+        is_owned: Callable[[Stream], bool] = lambda _: False,
     ) -> None:
-        """`on_agreed` hears of what nobody can supply, and whether anybody ever had it."""
+        """`on_agreed` hears of what nobody can supply, and whether anybody ever had it; `is_owned(stream)` tells that
+        its publisher lives, so that there is nothing to agree on."""
+        self._is_owned = is_owned
         self._ctx = ctx
         self._membership = membership
         self._on_agreed = on_agreed
@@ -61,6 +70,8 @@ class Seeker:
             self._answers[stream.id] = {}
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
+        if not message.sealed:
+            return
         for span in message.had:
             if span.stream in self._holes:
                 had = self._had.setdefault(span.stream, IntervalSet())
@@ -84,17 +95,22 @@ class Seeker:
             self._close(stream)
         if self._ctx.round % REPEAT_ROUNDS:
             return
-        asked: dict[NodeId, list[Span]] = {}
+        asked: dict[tuple[NodeId, bool], list[Span]] = {}
         for name, stream in self._holes.items():
+            owned = self._is_owned(stream)
+            if owned:
+                self._answers[name].clear()  # who lacked it may have got it since
+                if self._ctx.round % (REPEAT_ROUNDS * OWNED_REPEATS):
+                    continue
             for node in self._membership.active:
                 answered = self._answers[name].get(node)
                 lacks = IntervalSet(_lacks(stream))
                 for part in answered.ranges() if answered else ():
                     lacks.remove(*part)
                 if lacks:
-                    asked.setdefault(node, []).append(Span(name, lacks.ranges()[:RANGES_MAX]))
-        for node, spans in asked.items():
-            self._ctx.send(node, Seek(tuple(spans)))
+                    asked.setdefault((node, not owned), []).append(Span(name, lacks.ranges()[:RANGES_MAX]))
+        for (node, seal), spans in asked.items():
+            self._ctx.send(node, Seek(tuple(spans), seal))
 
     def forget_node(self, node: NodeId) -> None:
         """A new life of it has not answered yet."""

@@ -40,7 +40,7 @@ def _first(held: Held) -> int:
 class Gaps:
     """The open gaps of one stream."""
 
-    __slots__ = ("asked", "awaited", "early", "gmissing", "held", "missing", "sealed", "votes")
+    __slots__ = ("asked", "awaited", "early", "patience", "gmissing", "held", "missing", "sealed", "votes")
 
     def __init__(self) -> None:
         self.gmissing = IntervalSet()
@@ -51,6 +51,8 @@ class Gaps:
         """Missing and not to be requested now: within the reorder grace, or in flight from somebody."""
         self.awaited = IntervalSet()
         """Missing and not to be requested now: purged on the way for something that is not here yet."""
+        self.patience: dict[tuple[int, int], tuple[float, int]] = {}
+        """Until when each span is awaited, and how often it has been put off."""
         self.early = IntervalSet()
         """In `missing` without having been gossiped for: loggers were calm (`repair_first`)."""
         self.sealed = IntervalSet()

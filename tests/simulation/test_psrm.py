@@ -108,7 +108,7 @@ def test_purging_on_a_saturated_link_does_not_come_back_as_repair(seed: int) -> 
     offered = sum(len(codec.encode(Data("a", pack(stream_of("a", 1), 0, [each])))) for each in marked.published)
     assert marked.tally.bytes["a", "Data"] < 0.7 * offered, "the link is saturated"
     assert marked.tally.repair_bytes < 0.01 * marked.tally.bytes["a", "Data"]
-    assert marked.tally.requests <= 5
+    assert marked.tally.requests <= 30, "a few: positions tell of events that are still on their way"
     assert marked.behind < RATE, "less than a second: what waits on the link, and what is marked for it"
     # Without marks, what was purged is asked for, and comes: from whoever has it, and over this link as well.
     assert silent.tally.repair_bytes > 20 * max(marked.tally.repair_bytes, 1_000)

@@ -83,9 +83,30 @@ def test_a_stream_that_is_new_gets_what_nobody_has():
     bench = Rooming()
     bench.room(6)
     assert bench.accept(packet(0)) == {S: 5}
-    assert bench.accept(packet(0, stream=T)) == {}, "nothing is left, and nothing is taken back"
-    assert bench.round() == {S: 5, T: 0}
-    assert bench.room(8) == {T: 2, S: 6}, "of what is new, all get a share, and who has least the larger one"
+    assert bench.accept(packet(0, stream=T)) == {T: 1}, "nothing is left, but one it gets, or it could not begin"
+    assert bench.round() == {S: 5, T: 1}
+    assert bench.room(10) == {T: 3, S: 7}, "of what is new, all get a share, and who has least the larger one"
+
+
+def test_what_a_stream_does_not_use_is_taken_back():
+    bench = Rooming()
+    bench.room(0)
+    bench.accept(packet(0), packet(0, stream=T))
+    assert bench.room(9) == {S: 5, T: 4}
+    bench.round()
+    bench.accept(packet(1))
+    bench.room(8)
+    assert bench.round() == {S: 8, T: 1}, "T has rested for a round, S has not"
+
+
+def test_of_a_stream_that_came_by_repair_alone_everyone_is_told():
+    bench = Rooming()
+    bench.room(3)
+    bench.accept(packet(0))
+    bench.rooms._everyone = lambda: ("a", "b")
+    bench.receiver.streams[S].origin = None
+    bench.rooms.on_round()
+    assert [to for to, _ in sent(bench.ctx.effects, Window)] == [("a",), ("b",)]
 
 
 def test_without_a_word_of_the_application_there_is_no_limit():
@@ -295,7 +316,8 @@ def test_the_publishers_own_application_holds_it_up_as_well():
 def test_a_member_tells_a_publishers_node_when_something_comes_and_at_every_round():
     me, _ = node(brokers="a", groups=BOTH_ON)
     me.handle(Room(GROUP, 5), 0.0)
-    assert sent(receive(me, "a", Data("a", packet(0))), Window) == [], "not known yet whose it is"
+    told = sent(receive(me, "a", Data("a", packet(0))), Window)
+    assert told == [(("a",), Window((Position(S, 4),)))], "everyone is told until it is known whose it is"
     assert [message.vector for _, message in sent(me.handle(Wake(), 1.0), Window)] == [(Position(S, 4),)]
     assert sent(me.handle(Room(GROUP, 5), 1.0), Window) == [(("a",), Window((Position(S, 5),)))]
 

@@ -251,9 +251,9 @@ def test_a_broker_may_not_seek_where_there_are_loggers():
 
 
 def seeking_logger(brokers="ab"):
-    """A logger that lacks a:0 for long."""
+    """A logger that lacks a:0 for long, and does not know of anybody who publishes that stream."""
     me, _ = node("L", brokers=brokers, logger=True, seek_after_rounds=1, round_interval_max_s=0.25)
-    receive(me, "a", Data("a", packet(1)))
+    receive(me, "a", Repair((packet(1),)))
     asked = []
     for number in range(1, 5):
         asked += sent(me.handle(Wake(), 1.0 * number), Seek)
@@ -286,6 +286,21 @@ def test_a_new_life_has_to_answer_for_itself():
     receive(me, "a", Lacking(me.membership.table.root, (span(0, 0),)), 5.0)
     me.membership.merge(Member("a", "member", 2))
     assert only(receive(me, "b", Lacking(me.membership.table.root, (span(0, 0),)), 5.0), Skip) == []
+
+
+def test_while_the_publisher_lives_everyone_is_asked_and_nobody_has_to_seal():
+    me, _ = node("L", brokers="ab", logger=True, seek_after_rounds=1, round_interval_max_s=0.25)
+    receive(me, "a", Data("a", packet(1)))
+    asked = [each for number in range(1, 12) for each in sent(me.handle(Wake(), 1.0 * number), Seek)]
+    assert {(to, message.seal) for to, message in asked} == {(("a",), False), (("b",), False)}
+    for name in "ab":  # they lack it now, and may get it yet
+        unsealed = Lacking(me.membership.table.root, (span(0, 0),), (), False)
+        assert only(receive(me, name, unsealed, 12.0), Skip) == []
+    other, _ = node(brokers="a", loggers="L")
+    receive(other, "a", Data("a", packet(1)))
+    answer = sent(receive(other, "L", Seek((span(0, 0),), False)), Lacking)
+    assert answer == [(("L",), Lacking(other.membership.table.root, (span(0, 0),), (), False))]
+    assert only(receive(other, "a", Data("a", packet(0))), Deliver) == [Deliver(packet(0)), Deliver(packet(1))]
 
 
 def test_without_loggers_what_nobody_has_is_lost():
