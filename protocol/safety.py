@@ -14,6 +14,7 @@ from gossamer.protocol.context import Context
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.stability import Stability
 
+MEMORY_ROUNDS = 100
 STREAMS_MAX = 1_000
 """So many streams are asked about at a time."""
 
@@ -38,7 +39,8 @@ class Safety:
         self._own = own
         self._faults = faults
         self._wanted: dict[StreamId, None] = {}
-        self._asked: dict[StreamId, None] = {}
+        self._asked: dict[StreamId, int] = {}
+        """In which round a stream was last asked about."""
         self._holders: dict[StreamId, dict[NodeId, Position]] = {}
 
     def is_safe(self, event: EventId) -> bool:
@@ -60,13 +62,16 @@ class Safety:
         return False
 
     def on_round(self) -> None:
-        """Ask f members what they hold of the streams in question; with nothing in question, forget what was told."""
-        self._asked, self._wanted = self._wanted, {}
-        self._holders = {name: held for name, held in self._holders.items() if name in self._asked}
-        if self._asked:
+        """Ask f members what they hold of the streams in question; what was not for long is forgotten."""
+        if self._wanted:
+            self._asked.update(dict.fromkeys(self._wanted, self._ctx.round))
             others = self._membership.active
             drawn = self._ctx.rng.sample(others, min(len(others), self._faults()))
-            self._ctx.multicast(tuple(drawn), Tell(tuple(self._asked)))
+            self._ctx.multicast(tuple(drawn), Tell(tuple(self._wanted)))
+            self._wanted = {}
+        elif self._asked:
+            self._asked = {name: at for name, at in self._asked.items() if at > self._ctx.round - MEMORY_ROUNDS}
+            self._holders = {name: held for name, held in self._holders.items() if name in self._asked}
 
     def on_positions(self, node: NodeId, vector: Iterable[Position]) -> None:
         """What a member says it has, of what we asked about."""

@@ -110,9 +110,8 @@ def test_purging_on_a_saturated_link_does_not_come_back_as_repair(seed: int) -> 
     assert marked.tally.repair_bytes < 0.01 * marked.tally.bytes["a", "Data"]
     assert marked.tally.requests <= 30, "a few: positions tell of events that are still on their way"
     assert marked.behind < RATE, "less than a second: what waits on the link, and what is marked for it"
-    # Without marks, what was purged is asked for, and comes: from whoever has it, and over this link as well.
+    # Without marks, what was purged is asked for, and comes from whoever has it.
     assert silent.tally.repair_bytes > 20 * max(marked.tally.repair_bytes, 1_000)
-    assert silent.tally.bytes["a", "Repair"] > 5_000
     assert silent.tally.requests > 100
     assert silent.behind > 10 * marked.behind
 
