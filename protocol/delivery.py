@@ -34,7 +34,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
@@ -90,10 +90,10 @@ class Intake:
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = Memory() if memory is None else memory
         self.assembler = Assembler()
-        self._sizes: dict[EventId, int] = {}
-        """Of what the assembler holds."""
         self.lost = 0
-        """Events that will not come, and not because they are obsolete; and those of transactions that need them."""
+        """Events that will not come, and not because they are obsolete."""
+        self.discarded = 0
+        """Transactions that lack one of those."""
 
     def on_packet(self, packet: Packet) -> list[Arrival]:
         """A delivered packet: what of it, and of what was held, can be matched now."""
@@ -111,7 +111,6 @@ class Intake:
             if stream not in assembler and (relation is None or (relation.part is None and relation.commit is None)):
                 self._pass(event, size, arrivals)
             else:
-                self._sizes[event.id] = size
                 self._settle(assembler.on_event(event), arrivals)
         while hole is not None:
             self._settle(assembler.on_omitted(stream, hole.first, hole.last, True, hole.by), arrivals)
@@ -141,11 +140,9 @@ class Intake:
                 events = outcome.events if outcome.commit is None else (*outcome.events, outcome.commit)
                 for event in events:
                     assert isinstance(event, Event)
-                    assert event.id is not None
-                    self._pass(event, self._sizes.pop(event.id), arrivals)
+                    self._pass(event, len(msgpack.encode(event)), arrivals)  # it may have come long ago
             else:
-                ids = (EventId(outcome.stream, seq) for seq in range(outcome.first, outcome.last + 1))
-                self.lost += sum(self._sizes.pop(id, None) is not None for id in ids)
+                self.discarded += 1
 
     def _pass(self, event: Event, size: int, arrivals: list[Arrival]) -> None:
         assert event.id is not None
