@@ -9,9 +9,12 @@ from rich.console import Console
 
 from gossamer.lab import swarm
 from gossamer.lab.mutants import MUTANTS
+from gossamer.lab.semantic_mutants import SEMANTIC
 from gossamer.messages.errors import UsageError
 
 STORY_LINES_MAX = 200
+
+ALL = MUTANTS | SEMANTIC
 
 
 def run_swarm(
@@ -25,10 +28,10 @@ def run_swarm(
         raise UsageError(f"--runs must be at least 1, not {runs}")
     if seed < 0:
         raise UsageError(f"--seed must not be negative, not {seed}")
-    if mutant and mutant not in MUTANTS:
-        raise UsageError(f"no mutant {mutant!r}; there are: {', '.join(MUTANTS)}")
+    if mutant and mutant not in ALL:
+        raise UsageError(f"no mutant {mutant!r}; there are: {', '.join(ALL)}")
     console = Console(stderr=True, highlight=False)
-    factory = MUTANTS.get(mutant)
+    factory = ALL.get(mutant)
     failed: list[swarm.Outcome] = []
     events = 0
     started = time.monotonic()
@@ -66,7 +69,7 @@ def _explain(console: Console, outcome: swarm.Outcome, mutant: str) -> None:
     console.print(f"\n{outcome.plan}", soft_wrap=True)
     console.print(f"violated at {outcome.at_s:.3f} s: {violation}", soft_wrap=True, style="bold red")
     if violation.event is not None:
-        story = swarm.story(seed, violation.event, MUTANTS.get(mutant))
+        story = swarm.story(seed, violation.event, ALL.get(mutant))
         if len(story) > STORY_LINES_MAX:
             console.print(f"  … {len(story) - STORY_LINES_MAX} earlier lines")
         for line in story[-STORY_LINES_MAX:]:

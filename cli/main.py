@@ -6,11 +6,15 @@ from importlib.metadata import version
 import typer
 
 from gossamer.cli import lab
+from gossamer.cli.broker import broker
+from gossamer.cli.logger import logger
 from gossamer.cli.match import match
 from gossamer.messages.errors import GossamerError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Content-based publish/subscribe that never stalls.")
 app.add_typer(lab.app, name="lab")
+app.command()(broker)
+app.command()(logger)
 app.command()(match)
 
 

@@ -29,6 +29,7 @@ class Consumer:
         events_max: int = 1_024,
         semantic: Semantic = "eager",
         group: str = DEFAULT_GROUP,
+        memory: Memory | None = None,
         on_applied: Callable[[float, Event], None] = lambda *_: None,
     ) -> None:
         self.node = node
@@ -41,11 +42,16 @@ class Consumer:
         self._world = world
         self._group = group
         self._on_applied = on_applied
-        self._queue = PurgingBuffer(events_max, semantic=semantic, overflow="refuse", memory=Memory())
+        self._queue = PurgingBuffer(
+            events_max, semantic=semantic, overflow="refuse", memory=Memory() if memory is None else memory
+        )
         self._events_max = events_max
         self._backlog: deque[Event] = deque()
         self._busy = False
-        self._told: int | None = None
+        self._telling = False
+        self._told = -1, -1
+        """Events delivered, and room then, as the node was last told."""
+        self._delivered = 0
         self._limits = world.hosts[node].config.group(group).backpressure
         world.attach(node, self.deliver)
         self._tell_room()
@@ -61,6 +67,7 @@ class Consumer:
     def deliver(self, packet: Packet) -> None:
         if group_of(packet.stream) != self._group:
             return
+        self._delivered += packet.count
         for hole in packet.holes:
             by = packet.obsoleter(hole)
             self.omitted.update({EventId(packet.stream, seq): by for seq in range(hole.first, hole.last + 1)})
@@ -104,8 +111,18 @@ class Consumer:
         self._next()
 
     def _tell_room(self) -> None:
+        """Room was taken, or made; or something came and, by purging, took none: its publisher may go on either way.
+        Once for all that happens in an instant."""
+        if self._limits and not self._telling and self._told != (self._delivered, self._room):
+            self._telling = True
+            self._world.at(self._world.now_s, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = False
+        self._told = self._delivered, self._room
+        self._world.offer(self.node, Room(self._group, self._room))
+
+    @property
+    def _room(self) -> int:
         """What waits in the backlog has been granted room that it does not need yet."""
-        room = max(0, self._events_max - len(self._queue) - len(self._backlog))
-        if self._limits and room != self._told:
-            self._told = room
-            self._world.at(self._world.now_s, self._world.offer, self.node, Room(self._group, room))
+        return max(0, self._events_max - len(self._queue) - len(self._backlog))

@@ -108,6 +108,8 @@ class Checker(Observer):
         self.retain_s = retain_s
         self.expire_s = expire_s
         self.faults = faults
+        self.purging = True
+        """Whether anything may be left out as obsolete."""
         self.lives: dict[str, Life] = {}
         self.ended: list[Life] = []
         self.published_events: dict[int, Published] = {}
@@ -190,6 +192,8 @@ class Checker(Observer):
 
     def _left_out(self, life: Life, event: EventId, by: EventId) -> None:
         life.omitted[event] = by
+        if not self.purging:
+            raise Violation("purging is off", f"{life.node} left out {event} as obsoleted by {by}", event)
         if event in self.events and by in self.events and not self.history.is_obsolete(event, by):
             what = f"{life.node} left out {event} as obsoleted by {by}, which does not obsolete it"
             raise Violation("semantic integrity", what, event)

@@ -1,8 +1,60 @@
 """The production core with one slow consumer: the third curve of 000 §5.4.1, beside the model and the simulation.
 
 One publisher offers messages of `traffic.overwrites` at a fixed rate; of two members one takes each delivery at once,
-and the other needs a fixed delay for it; purging and back-pressure are both on (row S10).
+and the other needs a fixed delay for it; both have a queue of `buffer` events. Purging and back-pressure are both on
+(row S10), so the publisher is refused when the slow one has no room, and waits until it is told to go on.
+
+    publisher ── broker p ──┬── broker f ── queue ── fast consumer
+                            ├── broker s ── queue ── slow consumer
+                            └── logger L
 """
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from gossamer.lab.application import Consumer
+from gossamer.lab.mesh import Mesh
+from gossamer.lab.observer import Observer
+from gossamer.lab.topology import uniform
+from gossamer.lab.traffic import overwrites
+from gossamer.lab.world import World
+from gossamer.messages.event import Content, Event
+from gossamer.messages.ids import DEFAULT_GROUP, EventId
+from gossamer.protocol.config import Config, Group
+from gossamer.protocol.effects import Ready, Refused
+from gossamer.protocol.purging import Semantic
+
+LATENCY_S = 0.0002
+"""A machine room: the model knows of no way between sender and receiver."""
+WARMUP_S = 20.0
+"""Not counted, as in the simulation (000 §5.3.3)."""
+ROUND_S = 1.0
+"""Nothing is lost here, so rounds only keep the mesh together; acknowledgements come by themselves."""
+
+State = dict[tuple[str, str], Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one consumer got, when everything had come to rest."""
+
+    applied: list[EventId]
+    omitted: dict[EventId, EventId]
+    """What was left out, and what for."""
+    state: State
+    """The last event of each key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    rate: float
+    """Events a second that the publisher got accepted, after the warm-up."""
+    published: list[Content]
+    """All that was accepted, in order: the n-th has seq n."""
+    refusals: int
+    fast: Seen
+    slow: Seen
 
 
 def measure_real(
@@ -14,7 +66,88 @@ def measure_real(
     diversity: int = 1,
     duration_s: float = 120.0,
     seed: int = 1,
-) -> float | None:
-    """Events a second that the publisher got accepted, or None where nothing can be measured: for now, anywhere."""
-    del r, delay_ms, sender_rate, buffer, diversity, duration_s, seed
-    return None
+) -> float:
+    """Events a second that the publisher got accepted."""
+    contents = overwrites(Random(f"{seed}/{r}"), r, diversity)
+    return measure(contents, delay_ms, sender_rate=sender_rate, buffer=buffer, duration_s=duration_s, seed=seed).rate
+
+
+def measure(
+    contents: Iterator[Content],
+    delay_ms: float,
+    *,
+    sender_rate: float = 100.0,
+    buffer: int = 20,
+    duration_s: float = 120.0,
+    seed: int = 1,
+    purging: bool = True,
+) -> Measured:
+    """Let the publisher offer `contents` for the warm-up and `duration_s`; then let everything come to rest."""
+    config = Config(
+        groups={DEFAULT_GROUP: Group(purging=purging, backpressure=True)},
+        round_interval_s=ROUND_S,
+    )
+    mesh = Mesh("pfs", "L", config=config, seed=seed, topology=uniform(LATENCY_S), wire=False)
+    semantic: Semantic = "eager" if purging else "off"
+    fast, slow = (
+        Consumer(mesh.world, node, delay_s=delay_s, events_max=buffer, semantic=semantic)
+        for node, delay_s in (("f", 0.0), ("s", delay_ms / 1e3))
+    )
+    publisher = Publisher(mesh.world, "p", mesh.stream("p"), contents, sender_rate)
+    mesh.run(WARMUP_S)
+    before, begun_s = len(publisher.accepted), mesh.world.now_s
+    mesh.run(duration_s)
+    rate = (len(publisher.accepted) - before) / (mesh.world.now_s - begun_s)
+    publisher.stop()
+    assert mesh.world.run_until(lambda: fast.idle and slow.idle and mesh.progress.settled(), 600.0, every_s=1.0), (
+        mesh.lacking()
+    )
+    seen = [Seen(each.applied, each.omitted, each.state) for each in (fast, slow)]
+    return Measured(rate, publisher.accepted, publisher.refusals, *seen)
+
+
+class Publisher(Observer):
+    """Says a message, waits until it is accepted, and says the next one a period later (000 §5.1)."""
+
+    def __init__(self, world: World, node: str, stream: str, contents: Iterator[Content], rate: float) -> None:
+        self.accepted: list[Content] = []
+        self.refusals = 0
+        self._world = world
+        self._node = node
+        self._stream = stream
+        self._contents = contents
+        self._period_s = 1 / rate
+        self._saying: Content | None = None
+        self._said_s = 0.0
+        self._refused = False
+        self._stopped = False
+        world.observe(self)
+        world.at(world.now_s, self._say)
+
+    def stop(self) -> None:
+        """Say nothing more; what is refused now stays unsaid."""
+        self._stopped = True
+
+    def refused(self, at_s: float, node: str, refused: Refused) -> None:
+        if refused.stream == self._stream:
+            self._refused = True
+            self.refusals += 1
+
+    def ready(self, at_s: float, node: str, ready: Ready) -> None:
+        if ready.stream == self._stream and self._saying is not None:
+            self._world.at(at_s, self._offer)  # not from within the step that told us
+
+    def _say(self) -> None:
+        if not self._stopped:
+            self._saying = next(self._contents)
+            self._offer()
+
+    def _offer(self) -> None:
+        if self._saying is None or self._stopped:
+            return
+        self._refused = False
+        self._world.publish(self._node, self._stream, (self._saying,))
+        if not self._refused:
+            self.accepted.append(self._saying)
+            self._saying = None
+            self._world.at(self._world.now_s + self._period_s, self._say)

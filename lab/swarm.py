@@ -5,7 +5,7 @@ bounded time everyone must have everything. A seed determines all of it: the lin
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from gossamer.lab.application import Consumer
-from gossamer.lab.checkers import SERIAL, Checker, Violation
+from gossamer.lab.checkers import SERIAL, Checker, Life, Violation
 from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, Straggle
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
@@ -27,6 +27,7 @@ from gossamer.messages.wire import Data, Repair
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.config import Config, Group
 from gossamer.protocol.inputs import Close, Connected, Disconnect, Expel, Leave, Open, Received, Reconnect
+from gossamer.protocol.memory import Memory
 from gossamer.protocol.node import Node
 from gossamer.protocol.purging import Semantic
 
@@ -217,6 +218,7 @@ class Run:
         self, plan: Plan, node_factory: NodeFactory | None = None, observers: tuple[Observer, ...] = ()
     ) -> None:
         self.plan = plan
+        self._memory: Callable[[], Memory] = getattr(node_factory, "memory", Memory)  # a mutant may bring its own
         self.rng = random.Random(xxh3_64_intdigest(f"workload/{plan.seed}".encode()))
         self.world = World(
             plan.seed,
@@ -227,6 +229,7 @@ class Run:
         )
         config = plan.config
         self.checker = Checker(config.loggers_min, config.retain_s, config.expire_s, config.faults or 0)
+        self.checker.purging = config.group(DEFAULT_GROUP).purging
         for observer in (*observers, self.checker):
             self.world.observe(observer)
         self.loggers = [f"L{number}" for number in range(plan.loggers)]
@@ -291,7 +294,12 @@ class Run:
         """A slow application behind a broker, for as long as the broker lives."""
         semantic: Semantic = "eager" if self.plan.config.group(DEFAULT_GROUP).purging else "off"
         self.consumers[name] = Consumer(
-            self.world, name, delay_s=self.plan.delay_each_ms / 1000, events_max=self.plan.queue, semantic=semantic
+            self.world,
+            name,
+            delay_s=self.plan.delay_each_ms / 1000,
+            events_max=self.plan.queue,
+            semantic=semantic,
+            memory=self._memory(),
         )
 
     def _check_consumers(self, limit_s: float) -> None:
@@ -305,16 +313,23 @@ class Run:
             if len(applied) < len(consumer.applied):
                 raise Violation("no duplication", f"the application at {name} got something twice")
             life = self.checker.lives[name]
-            for event, by in consumer.omitted.items():
-                if by in applied:
-                    continue
-                obsoleters = self.checker.history.obsoleters(event)
-                if not obsoleters & applied and not any(
-                    life.replaces(by, self.checker.events[by]) and not life.has(by) for by in obsoleters
-                ):
+            for event in consumer.omitted:
+                if not self._is_made_up_for(life, consumer, applied, event):
                     what = f"the application at {name} did without {event}, and got nothing that obsoletes it"
                     raise Violation("semantic completeness", what, event)
             self._check_order(name, consumer)
+
+    def _is_made_up_for(self, life: Life, consumer: Consumer, applied: set[EventId], event: EventId) -> bool:
+        """By what it was left out for, or what that was left out for in turn; else by anything that obsoletes it."""
+        by, seen = consumer.omitted[event], {event}
+        while by in consumer.omitted and by not in seen:
+            seen.add(by)
+            by = consumer.omitted[by]
+        events = self.checker.events
+        return by in applied or any(
+            by in applied or (life.replaces(by, events[by]) and not life.has(by))
+            for by in self.checker.history.obsoleters(event)
+        )
 
     def _check_order(self, name: str, consumer: Consumer) -> None:
         """FIFO by stream; and of a group's key never an older one after a newer."""
@@ -326,7 +341,7 @@ class Run:
             last[event.stream] = event.seq
             key = self.checker.history.group_key(event)
             if key is not None and self.plan.config.group(DEFAULT_GROUP).purging:
-                if key in newest and self.checker.history.is_obsolete(event, newest[key]):
+                if key in newest and self.checker.history.is_named_by(event, newest[key]):
                     what = f"the application at {name} got {event} after {newest[key]}, which obsoletes it"
                     raise Violation("no way back", what, event)
                 newest[key] = event

@@ -21,17 +21,20 @@ from gossamer.protocol.receiver import Receiver
 class Rooms:
     """The receiving side: what was granted to whom."""
 
-    __slots__ = ("_ctx", "_granted", "_receiver", "_room")
+    __slots__ = ("_at", "_ctx", "_granted", "_receiver", "_room")
 
     def __init__(self, ctx: Context, receiver: Receiver) -> None:
         self._ctx = ctx
         self._receiver = receiver
         self._room: dict[str, int | None] = {}
         self._granted: dict[str, dict[StreamId, int]] = {}
+        self._at: dict[str, dict[StreamId, int]] = {}
+        """Where the streams were when the application told its room: what came since takes of it."""
 
     def on_room(self, group: str, events: int | None) -> None:
         """The application has room for so many more."""
         self._room[group] = events
+        self._at[group] = self._positions(group)
         self._tell(self._grant(group))
 
     def on_taken(self, stream: StreamId) -> None:
@@ -60,7 +63,8 @@ class Rooms:
             moved = [stream for stream in granted if granted[stream] < SEQ_MAX]
             granted.update(dict.fromkeys(moved, SEQ_MAX))
             return moved
-        at = {name: stream.next - 1 for name in granted if (stream := self._receiver.streams.get(name)) is not None}
+        at, told = self._positions(group), self._at[group]
+        room -= sum(last - told.get(name, self._receiver.streams[name].start - 1) for name, last in at.items())
         for name, last in at.items():
             if granted[name] == SEQ_MAX or granted[name] < last:  # there was no limit until now, or it was overrun
                 granted[name] = last
@@ -74,6 +78,10 @@ class Rooms:
             spare -= share
             moved.append(name)
         return moved
+
+    def _positions(self, group: str) -> dict[StreamId, int]:
+        streams = self._receiver.streams
+        return {name: streams[name].next - 1 for name in self._granted.get(group, ()) if name in streams}
 
     def _tell(self, streams: Iterable[StreamId]) -> None:
         to: dict[NodeId, list[Position]] = {}

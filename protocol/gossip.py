@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import RANGES_MAX, Repair, Span
+from gossamer.messages.wire import PACKETS_MAX, RANGES_MAX, Repair, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.intervals import IntervalSet
@@ -67,12 +67,14 @@ class Answers:
         return found
 
     def _with_obsoleters(self, packets: list[Packet]) -> list[Packet]:
-        """With the marks of what was purged, what replaced it: without it they are of no use."""
-        named = {packet.obsoleter(hole): None for packet in packets for hole in packet.holes if not hole.final}
-        for stream, seq in named:
-            if not any(p.stream == stream and p.first <= seq <= p.last for p in packets):
-                packets = [*packets, *self.find(stream, seq, seq)]
-        return packets
+        """With the marks of what was purged, what replaced it in the end: without it they are of no use."""
+        with_them = list(packets)
+        for packet in with_them:  # it grows: what replaced it may have been replaced in turn
+            for hole in packet.holes if len(with_them) < PACKETS_MAX else ():
+                stream, seq = packet.obsoleter(hole)
+                if not hole.final and not any(p.stream == stream and p.first <= seq <= p.last for p in with_them):
+                    with_them += self.find(stream, seq, seq)
+        return with_them
 
     def _sample(self, requester: NodeId, packets: Iterable[Packet]) -> None:
         """Requests reach members at random, so how many reach this one tells how many lack it (rpbcast §8)."""

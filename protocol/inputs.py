@@ -23,6 +23,12 @@ class Received(Struct, frozen=True):
     message: Message
 
 
+class Met(Struct, frozen=True):
+    """A peer that was called by its address has answered: it is `node`."""
+
+    node: NodeId
+
+
 class Open(Struct, frozen=True):
     """A named publisher starts here; its stream may be published to at once, and flows once a block is checked out."""
 
@@ -88,6 +94,6 @@ class Expel(Struct, frozen=True):
 
 
 Input = (
-    Start | Wake | Received | Open | Publish | Close | Room | Connected | Persisted | Loaded | Leave | Disconnect
-    | Reconnect | Expel
+    Start | Wake | Received | Met | Open | Publish | Close | Room | Connected | Persisted | Loaded | Leave
+    | Disconnect | Reconnect | Expel
 )  # fmt: skip

@@ -37,6 +37,7 @@ ROUNDING_BYTES = 1e-3
 BURST_S = 0.05
 """A link with a bandwidth may be so far ahead of it."""
 
+AWAITED_MAX = 10_000
 CHAIN_MAX = 64
 """So many steps a chain of marks is followed; a peer's may even be circular."""
 
@@ -47,14 +48,19 @@ _Way = tuple[NodeId | None, int]
 class Link:
     """What is under way to one peer, and what waits."""
 
-    __slots__ = ("buffer", "credit", "credit_at", "dropped", "epoch", "ids", "marks", "probed", "sent", "taken")
+    __slots__ = (
+        "awaited", "buffer", "credit", "credit_at", "dropped", "epoch", "marks", "probed", "sent", "seqs", "taken",
+    )  # fmt: skip
 
     def __init__(self, buffer: PurgingBuffer, epoch: int) -> None:
         self.buffer = buffer
-        self.ids: set[tuple[StreamId, int]] = set()
+        self.seqs: dict[StreamId, set[int]] = {}
         """What waits: an event that is asked for again while it waits goes once."""
         self.marks: dict[StreamId, dict[int, Reason]] = {}
         """What was purged and the peer has not been told of yet: by stream and seq."""
+        self.awaited: dict[EventId, tuple[EventId, EventId]] = {}
+        """What the peer was told is purged, for something that still waits here, so that it may wait for that for ever:
+        what it was purged for, and what was named."""
         self.epoch = epoch
         self.sent = 0
         self.taken = 0
@@ -65,6 +71,16 @@ class Link:
         self.credit_at = 0.0
         self.dropped = 0
         """Events lost for want of room, though not obsolete."""
+
+    def waits(self, event: EventId) -> bool:
+        return event.seq in self.seqs.get(event.stream, ())
+
+    def left(self, entry: Entry) -> None:
+        """It does not wait any more."""
+        seqs = self.seqs[entry.stream]
+        seqs.discard(entry.seq)
+        if not seqs:
+            del self.seqs[entry.stream]
 
     def begin(self, epoch: int) -> None:
         """A new session: nothing is under way."""
@@ -151,8 +167,9 @@ class Links:
                 for seq in range(hole.first, hole.last + 1):
                     self._mark(link, packet.stream, seq, (hole.by, hole.final))
             for (seq, piece), head in zip(packet.encoded(), heads, strict=True):
-                if (packet.stream, seq) not in link.ids:
-                    link.ids.add((packet.stream, seq))
+                seqs = link.seqs.setdefault(packet.stream, set())
+                if seq not in seqs:
+                    seqs.add(seq)
                     self._note(link, link.buffer.append(packet.stream, seq, head, len(piece), (piece, way)))
 
     def passing(self, packet: Packet) -> None:
@@ -174,13 +191,12 @@ class Links:
     def _note(self, link: Link, omissions: Iterable[Omitted]) -> None:
         for omitted in omissions:
             entry = omitted.entry
-            link.ids.discard((entry.stream, entry.seq))
+            link.left(entry)
             if omitted.by is None:
                 link.dropped += 1
             else:
                 self.purged += 1
-                by = omitted.by.seq if omitted.by.stream == entry.stream else omitted.by
-                self._mark(link, entry.stream, entry.seq, (by, False))
+                self._mark(link, entry.stream, entry.seq, (_by(entry.stream, omitted.by), False))
 
     def _mark(self, link: Link, stream: StreamId, seq: int, reason: Reason) -> None:
         link.marks.setdefault(stream, {})[seq] = reason
@@ -233,11 +249,25 @@ class Links:
             links.pop(node, None)
 
     def on_round(self) -> None:
-        """Ask again where nothing has been heard of what was sent."""
+        """Ask again where nothing has been heard of what was sent; say that it is final where that is known by now."""
         for node, link in self._links.items() if self._window is not None else ():
             if link.taken < link.sent:
                 link.probed = link.sent
                 self._ctx.send(node, Sent(link.epoch, link.sent))
+        for link in self._saturated.values():
+            self._settle(link)
+
+    def _settle(self, link: Link) -> None:
+        """Marks that were not final: what they name may have been sent since, or be safe (000 App. A.2: of an endless
+        chain of events, each obsoleting the last, none need ever get through)."""
+        for event, (nearest, named) in list(link.awaited.items()):
+            if self._is_safe(nearest):
+                del link.awaited[event]
+                self._mark(link, event.stream, event.seq, (_by(event.stream, nearest), True))
+            elif named in link.awaited:  # purged in its turn
+                link.awaited[event] = (nearest, link.awaited[named][1])
+            elif not link.waits(named) and named.seq not in link.marks.get(named.stream, {}):
+                del link.awaited[event]  # it was sent
 
     def next_deadline(self) -> float:
         return self._due if self._saturated else NEVER
@@ -263,33 +293,56 @@ class Links:
             self._arm(link)
 
     def _next(self, link: Link) -> list[Data | Repair]:
-        """What goes next: as much as the window takes of what waits, with all marks so far."""
+        """What goes next: as much as the window takes of what waits, with the marks that belong to it."""
         room = EVENTS_MAX if self._bytes_per_s is None else 1
         entries = link.buffer.take(room, (self._window or self._ctx.config.repair_bytes_max) // 4)
-        link.ids.difference_update((entry.stream, entry.seq) for entry in entries)
-        marks, link.marks = link.marks, {}
-        self._resolve(marks)
+        for entry in entries:
+            link.left(entry)
+        marks = self._due_marks(link, entries)
+        self._resolve(link, marks)
         messages: list[Data | Repair] = []
         for (stream, way), run in groupby(entries, key=lambda entry: (entry.stream, entry.payload[1])):
             messages += [_message(way, packet) for packet in _joined(stream, list(run), marks.get(stream, {}))]
         left = tuple(packet for stream, reasons in marks.items() for packet in _joined(stream, [], reasons))
         return [*messages, Repair(left)] if left else messages
 
-    def _resolve(self, marks: dict[StreamId, dict[int, Reason]]) -> None:
+    def _due_marks(self, link: Link, entries: list[Entry]) -> dict[StreamId, dict[int, Reason]]:
+        """Marks of what comes before these events in their streams, and of streams of which nothing waits. The others
+        are not missed yet, and go with their neighbours: one packet for many."""
+        last: dict[StreamId, int] = {}
+        for entry in entries:
+            last[entry.stream] = max(entry.seq, last.get(entry.stream, -1))
+        marks: dict[StreamId, dict[int, Reason]] = {}
+        for stream, reasons in list(link.marks.items()):
+            if stream not in link.seqs:
+                marks[stream] = link.marks.pop(stream)
+            elif stream in last:
+                upto = last[stream]
+                while upto + 1 in reasons:
+                    upto += 1
+                marks[stream] = {seq: reasons.pop(seq) for seq in [seq for seq in reasons if seq <= upto]}
+                if not reasons:
+                    del link.marks[stream]
+        return marks
+
+    def _resolve(self, link: Link, marks: dict[StreamId, dict[int, Reason]]) -> None:
         """Name what is there in the end, not what was purged in turn: fewer names, and fewer to wait for."""
         for stream, reasons in marks.items():
             for seq in sorted(reasons, reverse=True):  # so that what is further on is resolved already, mostly
                 by, final = reasons[seq]
-                at = by if isinstance(by, tuple) else EventId(stream, by)
+                at = nearest = by if isinstance(by, tuple) else EventId(stream, by)
                 for _ in range(CHAIN_MAX):
-                    further = marks.get(at.stream, {}).get(at.seq)
+                    further = marks.get(at.stream, {}).get(at.seq) or link.marks.get(at.stream, {}).get(at.seq)
                     if further is None:
                         break
                     name, final = further
                     at = name if isinstance(name, tuple) else EventId(at.stream, name)
                 if at != (stream, seq):
-                    by = at.seq if at.stream == stream else at
-                reasons[seq] = (by, final or self._is_safe(at))
+                    by = _by(stream, at)
+                final = final or self._is_safe(nearest)
+                if not final and link.waits(at) and len(link.awaited) < AWAITED_MAX:
+                    link.awaited[EventId(stream, seq)] = (nearest, at)
+                reasons[seq] = (by, final)
 
     def _link(self, node: NodeId) -> Link:
         link = self._links.get(node)
@@ -306,7 +359,13 @@ class Links:
             self._epoch += 1
             link = self._links[node] = Link(buffer, self._epoch)
             link.credit_at = self._ctx.now
+            link.credit = 0.0 if self._bytes_per_s is None else self._bytes_per_s * BURST_S  # it was idle until now
         return link
+
+
+def _by(stream: StreamId, event: EventId) -> int | EventId:
+    """As a hole of a stream names it."""
+    return event.seq if event.stream == stream else event
 
 
 def cost(packet: Packet) -> int:

@@ -63,9 +63,11 @@ class Membership:
         vector: Callable[[NodeId | None], tuple[tuple[Position, ...], tuple[Retired, ...]]],
         begin: Callable[[tuple[Position, ...], tuple[Retired, ...]], None],
         on_record: Callable[[Member, Member | None], None],
+        address: str = "",
     ) -> None:
         """`vector(node)` gives the positions to sponsor with (those known of `node`, if it resumes), `begin` starts
-        the receiver at t_join, `on_record` hears of every record that changed."""
+        the receiver at t_join, `on_record` hears of every record that changed; `address` is where others reach
+        this node."""
         self._ctx = ctx
         self._peers = tuple(peer for peer in peers if peer != ctx.node)
         self._resume = resume
@@ -78,7 +80,7 @@ class Membership:
         """A peer has answered us: until then even a full member keeps calling its peers."""
         self._founded = self.introduced
         """There is nobody to be introduced to, or we were here before."""
-        self.own = Member(ctx.node, "member", ctx.incarnation, ctx.logger)
+        self.own = Member(ctx.node, "member", ctx.incarnation, ctx.logger, address)
         self._sponsors: dict[NodeId, None] = {}
         self._sponsored_round = 0
         self._t_join: dict[StreamId, int] = {}
@@ -124,6 +126,11 @@ class Membership:
         self.merge(self.own)
         self.introduced = False
         self.call()
+
+    def meet(self, node: NodeId) -> None:
+        """Of a peer only the address was known, and that stood for its name until it answered."""
+        if node not in self._peers and node != self._ctx.node:
+            self._peers += (node,)
 
     def call(self) -> None:
         """Ask (again) to be let in or out; each round until it is granted."""

@@ -95,11 +95,13 @@ class Node:
         roster: tuple[Member, ...] = (),
         resume: bool = False,
         wanted: Wanted | None = None,
+        address: str = "",
     ) -> None:
         """`peers` are who to call first; without any, and for a logger, membership starts here. `stored` is what a
         logger finds on its disk, `roster` a membership known beforehand. `resume` takes up where a logger knows this
         member to be (at least once) instead of at a new t_join (at most once). `wanted` is the application's word on
-        which gaps are worth requesting. `incarnation` grows from life to life: a counter, or a clock in ms."""
+        which gaps are worth requesting. `incarnation` grows from life to life: a counter, or a clock in ms.
+        `address` is where others reach this node; a peer may be given by its address too, until `Met` names it."""
         if not 0 < incarnation < 2**42:
             raise UsageError(f"incarnation must be 1 to 2**42 - 1, not {incarnation}")
         self._ctx = ctx = Context(node, config, rng, incarnation, logger)
@@ -113,7 +115,7 @@ class Node:
         self._departure: Callable[[], None] | None = None
 
         self.stability = Stability()
-        self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record)
+        self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record, address)
         self.selection = Selection(ctx)
         self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
         self.receiver = Receiver(ctx, self.repair.on_gap, self._on_opened, self.repair.on_awaited)
@@ -123,8 +125,8 @@ class Node:
         self.rooms = Rooms(ctx, self.receiver)
         self.windows = Windows(ctx, self.membership, self.rooms, self._heard_of)
         self.sender = Sender(ctx, self.membership, self.windows.may_send)
-        self.safety = Safety(ctx, self.membership, self.stability, self.position, lambda: self.sender.faults)
-        self.links = Links(ctx, self.safety.is_safe)
+        self.safety = Safety(ctx, self.membership, self.stability, self._position_of, lambda: self.sender.faults)
+        self.links = Links(ctx, lambda event: self.safety.is_safe(event))
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
@@ -140,6 +142,7 @@ class Node:
             inputs.Received: self._on_received,
             inputs.Wake: self._on_wake,
             inputs.Start: self._on_start,
+            inputs.Met: self._on_met,
             inputs.Open: self._on_open,
             inputs.Publish: self._on_publish,
             inputs.Close: self._on_close,
@@ -237,6 +240,9 @@ class Node:
             return
         self._heard[given.sender] = self._ctx.now
         self._messages[type(message)](given.sender, message)
+
+    def _on_met(self, given: inputs.Met) -> None:
+        self.membership.meet(given.node)
 
     def _on_open(self, given: inputs.Open) -> None:
         if self._ctx.logger:

@@ -28,7 +28,7 @@ class Safety:
         ctx: Context,
         membership: Membership,
         stability: Stability,
-        own: Callable[[StreamId], int],
+        own: Callable[[StreamId], Position],
         faults: Callable[[], int],
     ) -> None:
         """`own(stream)` is this node's position, `faults()` how many may crash."""
@@ -45,7 +45,8 @@ class Safety:
         """Whether it is known to be safe; if not, it is asked for in the next round."""
         stream, seq = event
         membership = self._membership
-        has_it = self._own(stream) >= seq
+        own = self._own(stream)
+        has_it = own.start <= seq <= own.last
         if membership.has_loggers:
             logged = self._stability.holders(membership.loggers, stream, seq) + (self._ctx.logger and has_it)
             if logged >= self._ctx.config.loggers_min:

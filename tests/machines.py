@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from gossamer.messages.event import Content
-from gossamer.messages.packet import Packet, pack
+from gossamer.messages.ids import EventId
+from gossamer.messages.packet import Packet, assemble, pack
 from gossamer.messages.wire import Member, Message
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
@@ -22,6 +23,17 @@ def packet(first: int, last: int | None = None, stream: str = S, body: bytes = b
     """Events `first` to `last`, each of which says which it is."""
     seqs = range(first, (first if last is None else last) + 1)
     return pack(stream, first, [Content(attributes={"seq": seq}, body=body) for seq in seqs])
+
+
+def keyed(first: int, *keys: str | None, stream: str = S, body: bytes = b"") -> Packet:
+    """Events from `first` on that set these keys: each obsoletes the earlier ones of its key."""
+    contents = [Content(key=key, attributes={"seq": seq}, body=body) for seq, key in enumerate(keys, first)]
+    return pack(stream, first, contents)
+
+
+def marked(first: int, last: int, by: int | EventId, *, final: bool = False, stream: str = S) -> Packet:
+    """Marks alone: `first` to `last` were purged for `by`."""
+    return assemble(stream, [(seq, (by, final)) for seq in range(first, last + 1)])
 
 
 def context(node: str = "me", *, seed: int = 1, incarnation: int = 1, logger: bool = False, **config: Any) -> Context:

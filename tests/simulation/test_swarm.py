@@ -9,7 +9,10 @@ from gossamer.lab import swarm
 from gossamer.lab.checkers import Violation
 from gossamer.lab.mutants import MUTANTS
 from gossamer.lab.observer import Journal
+from gossamer.lab.semantic_mutants import SEMANTIC
 from gossamer.messages.ids import EventId
+
+ALL = MUTANTS | SEMANTIC
 
 
 def hunt(first: int, runs: int, node_factory: swarm.NodeFactory | None = None) -> list[str]:
@@ -26,7 +29,7 @@ def hunt(first: int, runs: int, node_factory: swarm.NodeFactory | None = None) -
 
 @pytest.mark.parametrize("first", [1, 2, 3])
 def test_nothing_is_violated(first: int) -> None:
-    assert hunt(first, 60) == []
+    assert hunt(first, 40) == []
 
 
 @pytest.mark.slow
@@ -35,16 +38,16 @@ def test_nothing_is_violated_in_many_runs(first: int) -> None:
     assert hunt(first, 200) == []
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_mutant_is_caught(name: str) -> None:
-    assert hunt(1, 200, MUTANTS[name]) != []
+    assert hunt(1, 200, ALL[name]) != []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(2, 12))
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_mutant_is_caught_from_any_seed(name: str, first: int) -> None:
-    assert hunt(first, 200, MUTANTS[name]) != []
+    assert hunt(first, 200, ALL[name]) != []
 
 
 def test_a_seed_determines_everything() -> None:

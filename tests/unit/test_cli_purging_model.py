@@ -9,7 +9,7 @@ from gossamer.cli.main import main
 from gossamer.lab.experiments import purging_model, registry
 
 Run = Callable[..., tuple[int, str, str]]
-QUICK = ["--duration-s", "10"]
+QUICK = ["--duration-s", "10", "--processes", "1"]
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(autouse=True)
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The third column is another test's, and takes long."""
-    monkeypatch.setattr(purging_model, "measure_real", lambda *_, **__: None)
+    """The third column takes long, and is tested in tests/simulation/test_slow_consumer.py."""
+    monkeypatch.setattr(purging_model, "measure_real", lambda *_, **__: 50.0)
 
 
 def rows_of(**parameters: registry.Value) -> dict[tuple[registry.Value, registry.Value], registry.Row]:
-    rows = registry.find("purging-model").run(**parameters).rows
+    rows = registry.find("purging-model").run(processes=1, **parameters).rows
     return {(row["r"], row["delay_ms"]): row for row in rows}
 
 
@@ -52,6 +52,7 @@ def test_figure_5_3_by_default(run: Run) -> None:
         "safety_delay_ms": 0,
         "reach": 0,
         "seed": 1,
+        "processes": 1,
     }
     rows = document["rows"]
     assert [(row["r"], row["delay_ms"]) for row in rows] == [
@@ -63,20 +64,19 @@ def test_figure_5_3_by_default(run: Run) -> None:
     assert all(row["simulation"] == pytest.approx(row["analytical"], rel=0.25) for row in rows)
 
 
-def test_what_could_not_be_measured_is_null_and_a_dash_and_not_compared(
-    run: Run,
-) -> None:
+def test_the_columns_are_compared_with_the_model(run: Run) -> None:
     _, out, _ = run("--json", "--ratios", "0", "--delays-ms", "20", *QUICK)
-    assert json.loads(out)["rows"] == [{"r": 0, "delay_ms": 20, "analytical": 50, "simulation": 50, "real": None}]
+    assert json.loads(out)["rows"] == [{"r": 0, "delay_ms": 20, "analytical": 50, "simulation": 50, "real": 50}]
     _, out, _ = run("--ratios", "0", "--delays-ms", "20", *QUICK)
-    assert ["0.0", "20.0", "50.0", "50.0", "–"] in [line.replace("│", " ").split() for line in out.splitlines()]
+    assert ["0.0", "20.0", "50.0", "50.0", "50.0"] in [line.replace("│", " ").split() for line in out.splitlines()]
     told = " ".join(out.split())
     assert "simulation is within 5% of the model in 1 of 1 points, at worst +0.0% (r 0.0, 20.0 ms)" in told
-    assert "real was not measured" in told
     assert "A sender is undisturbed" in told
 
 
-def test_what_was_measured_is_compared(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_measured_is_what_was_asked_for_and_five_times_as_long_near_critical_load(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[dict[str, object]] = []
 
     def measure(r: float, delay_ms: float, **how: object) -> float:
@@ -92,9 +92,10 @@ def test_what_was_measured_is_compared(run: Run, monkeypatch: pytest.MonkeyPatch
         "sender_rate": 100,
         "buffer": 7,
         "diversity": 1,
-        "duration_s": 10,
+        "duration_s": 50,
         "seed": 3,
     }
+    assert seen[1]["duration_s"] == 10
 
 
 def test_a_whole_figure_fits_the_table(run: Run) -> None:
@@ -131,11 +132,18 @@ def test_the_other_figures_by_their_parameters() -> None:
 def test_progress_is_told_and_is_no_parameter() -> None:
     told: list[tuple[int, int]] = []
     result = registry.find("purging-model").run(
-        lambda done, total: told.append((done, total)), ratios="0", delays_ms="5,10,20", duration_s=1.0
+        lambda done, total: told.append((done, total)), ratios="0", delays_ms="5,10,20", duration_s=1.0, processes=1
     )
     assert told == [(0, 3), (1, 3), (2, 3)]
     assert "progress" not in result.parameters
     assert "progress" not in registry.find("purging-model").parameters
+
+
+def test_several_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    how: dict[str, registry.Value] = {"ratios": "0.5", "delays_ms": "40", "duration_s": 1.0}
+    one, two = (registry.find("purging-model").run(processes=processes, **how).rows for processes in (1, 2))
+    assert one == two
 
 
 def test_names_have_dashes() -> None:
@@ -163,6 +171,7 @@ def test_names_have_dashes() -> None:
         (["--split", "-1"], "split: not negative"),
         (["--safety-delay-ms", "-1"], "safety_delay_ms: not negative"),
         (["--reach", "-1"], "reach: not negative"),
+        (["--processes", "0"], "processes: positive"),
         (["--progress", "1"], "--progress"),
     ],
 )

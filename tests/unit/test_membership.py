@@ -8,7 +8,7 @@ from gossamer.lab.mesh import Mesh
 from gossamer.messages.wire import Join, Member, Position, Retired, Roster, Sponsor
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import Became, Persist
-from gossamer.protocol.inputs import Disconnect, Leave, Persisted, Received, Reconnect, Start
+from gossamer.protocol.inputs import Disconnect, Leave, Met, Persisted, Received, Reconnect, Start
 from gossamer.protocol.membership import PATIENCE_ROUNDS, TRANSITIONS, Membership
 from gossamer.protocol.node import Node
 from machines import S, T, context, membership, node, receive, sent
@@ -333,3 +333,28 @@ def test_the_first_logger_by_name_leads_and_without_loggers_the_first_member():
     assert not leads("a", "bc", "L")
     assert leads("K", "abc", "L", logger=True)
     assert not leads("L", "abc", "K", logger=True)
+
+
+# Peers known by their address ----------------------------------------------------------------------------------------
+
+
+def test_a_record_says_where_its_member_is_reached_and_still_does_when_it_leaves():
+    me = Node("me", Config(), random.Random(1), address="tcp://127.0.0.1:7401")
+    me.handle(Start(), 0.0)
+    assert me.membership.own == Member("me", "member", 1, False, "tcp://127.0.0.1:7401")
+    me.handle(Leave(), 1.0)
+    assert me.membership.own == Member("me", "left", 2, False, "tcp://127.0.0.1:7401")
+
+
+def test_the_address_of_a_peer_stands_for_its_name_until_it_is_met():
+    url = "tcp://127.0.0.1:7401"
+    logger = Node("L", Config(), random.Random(1), peers=(url,), logger=True)
+    (to, message), *_ = sent(logger.handle(Start(), 0.0), Join)
+    assert to == (url,)
+    logger.handle(Met("a"), 0.1)
+    logger.handle(Met("a"), 0.2)
+    logger.handle(Met("L"), 0.3)  # an address of our own
+    receive(logger, "b", Sponsor(message.member.freshness, (Member("b", "member", 1),), ()), 0.4)
+    assert not logger.membership.introduced, "it is a peer that has to answer"
+    receive(logger, "a", Sponsor(message.member.freshness, (Member("a", "member", 1),), ()), 0.5)
+    assert logger.membership.introduced

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gossamer.messages.ids import EventId
 from gossamer.messages.wire import (
     Beat,
     Busy,
@@ -19,9 +20,10 @@ from gossamer.messages.wire import (
 from gossamer.protocol.effects import Skip
 from gossamer.protocol.inputs import Wake
 from gossamer.protocol.receiver import Receiver
+from gossamer.protocol.repair import AWAITED_ROUNDS
 from gossamer.protocol.repair import Repair as RepairMachine
 from gossamer.protocol.selection import Selection
-from machines import S, T, context, membership, node, packet, receive, sent
+from machines import S, T, context, keyed, marked, membership, node, packet, receive, sent
 
 GRACE_S = 0.01
 ROUND_S = 0.25
@@ -36,7 +38,7 @@ class Bench:
         self.members = membership(self.ctx, brokers, loggers)
         self.late = []
         self.repair = RepairMachine(self.ctx, self.members, Selection(self.ctx), wanted, self.late.append)
-        self.receiver = Receiver(self.ctx, self.repair.on_gap)
+        self.receiver = Receiver(self.ctx, self.repair.on_gap, on_awaited=self.repair.on_awaited)
         self.repair.attach(self.receiver.excuse)
 
     def _did(self):
@@ -307,6 +309,104 @@ def test_what_was_declined_is_acknowledged():
     assert receive(me, "L", Idle((Beat(S, 3),))) == [Skip(S, 0, 3, "declined")]
     acknowledged = [message.vector for _, message in sent(me.handle(Wake(), 10.0), Positions)]
     assert [[(entry.stream, entry.last) for entry in vector] for vector in acknowledged] == [[(S, 3)]]
+
+
+# What was purged on the way ------------------------------------------------------------------------------------------
+
+PATIENCE_S = AWAITED_ROUNDS * ROUND_S
+
+
+def test_what_was_purged_is_not_asked_for_while_what_obsoletes_it_may_be_on_its_way():
+    bench = Bench()
+    bench.receiver.accept(marked(0, 1, 3), False)
+    assert bench.at(GRACE_S) == []
+    assert [bench.round(ROUND_S * number) for number in range(1, AWAITED_ROUNDS)] == [([], ())] * (AWAITED_ROUNDS - 1)
+    assert bench.round(PATIENCE_S) == ([], (span(0, 1),)), "it may never come, and then these are needed"
+
+
+def test_what_is_missing_beside_it_is_asked_for():
+    bench = Bench()
+    bench.receiver.accept(marked(1, 1, 4), False)
+    bench.receiver.accept(packet(3), False)
+    assert bench.at(GRACE_S) == [(("a",), Request((Span(S, ((0, 0), (2, 2))),)))]
+
+
+def test_once_what_obsoletes_it_is_here_it_is_never_asked_for():
+    bench = Bench()
+    bench.receiver.accept(marked(0, 0, 1), False)
+    bench.receiver.accept(packet(1), False)
+    assert bench.at(GRACE_S) == []
+    assert bench.round(PATIENCE_S) == ([], ())
+    assert bench.repair.quiet
+
+
+def test_a_mark_that_comes_late_stops_the_asking():
+    bench = Bench()
+    bench.gap(0, 0)
+    bench.at(GRACE_S)
+    bench.receiver.accept(marked(0, 0, 5), False)
+    assert bench.round(GRACE_S + ROUND_S) == ([], ())
+    assert bench.round(GRACE_S + PATIENCE_S) == ([], (span(0, 0),))
+
+
+def test_a_logger_is_not_asked_for_it_either():
+    bench = Bench(loggers="L")
+    bench.receiver.accept(marked(0, 0, 5), False)
+    assert bench.collected(span(0, 0)) == []
+    assert bench.gaps().missing.ranges() == ((0, 0),)
+    assert bench.round(PATIENCE_S) == ([(("L",), Recover((span(0, 0),)))], ())
+
+
+# Answers to who lacks what was purged --------------------------------------------------------------------------------
+
+
+def asked(me, first, last=None):
+    """What a member answers, as packets."""
+    effects = receive(me, "b", Request((span(first, first if last is None else last),)))
+    return [each for _, repair in sent(effects, Repair) for each in repair.packets]
+
+
+def test_an_answer_carries_what_replaced_a_purged_event():
+    me, _ = node(brokers="ab", repair_first="gossip")
+    thinned = keyed(0, "x", "y", "x").thin([(0, EventId(S, 2))])
+    receive(me, "a", Data("a", thinned))
+    assert asked(me, 0) == [thinned.cut(0, 0), thinned.cut(2, 2)]
+    assert asked(me, 1) == [thinned.cut(1, 1)]
+    assert asked(me, 0, 2) == [thinned.cut(0, 0), thinned.cut(1, 2)], "once"
+
+
+def test_an_answer_carries_what_replaced_it_in_another_stream():
+    me, _ = node(brokers="ab", repair_first="gossip")
+    receive(me, "b", Data("b", packet(0, stream=T)))
+    receive(me, "a", Data("a", marked(0, 0, EventId(T, 0))))
+    assert asked(me, 0) == [marked(0, 0, EventId(T, 0)), packet(0, stream=T)]
+
+
+def test_an_answer_follows_a_chain_of_marks():
+    me, _ = node(brokers="ab", repair_first="gossip")
+    receive(me, "a", Data("a", marked(0, 0, 1)))
+    receive(me, "a", Data("a", marked(1, 1, 2)))
+    receive(me, "a", Data("a", packet(2)))
+    assert asked(me, 0) == [marked(0, 0, 1), marked(1, 1, 2), packet(2)]
+
+
+def test_a_final_mark_is_enough_by_itself():
+    me, _ = node(brokers="ab", repair_first="gossip")
+    receive(me, "a", Data("a", marked(0, 0, 1, final=True)))
+    receive(me, "a", Data("a", packet(1)))
+    assert asked(me, 0) == [marked(0, 0, 1, final=True)]
+
+
+def test_who_asked_is_done_with_one_answer():
+    me, _ = node(brokers="ab", repair_first="gossip")
+    other, _ = node("b", brokers=("a", "me"), repair_first="gossip")
+    for each in (marked(0, 0, 1), marked(1, 1, 2), packet(2)):
+        receive(me, "a", Data("a", each))
+    receive(other, "a", Idle((Beat(S, 2),)))
+    ((_, request),) = sent(other.handle(Wake(), GRACE_S), Request)
+    ((_, repair),) = sent(receive(me, "b", request), Repair)
+    receive(other, "me", repair)
+    assert other.repair.quiet
 
 
 # In a node -----------------------------------------------------------------------------------------------------------

@@ -83,6 +83,10 @@ def fed(shown, *steps):
         ("a0:x(0/1)+ a2:x+ a3:y(0/1)- a4:!1y a5:x-", "+|+||+|x@a2"),
         ("a0:x(0/1)+ a2:x- a3:x+ a4:y(0/1)- a5:!1y", "+||+||+"),
         ("a0:x(0/1)+ a2:x†+ a3:y(0/1)- a4:!1y a5:x-", "+|+||+|"),
+        ("a0:x(0/1)+ a2:x- a3:x+ a4:y(0/1)- a5:!1y a6:x-", "+||+||+|x@a3"),
+        ("a0:x†(0/1)+ a2:x- a3:y(0/1)- a4:!1y", "+|||+"),
+        ("a0:x(0/1)+ a2:x- a3:x(0/1)+ a4:!1x a5:x-", "+||+|+|x@a3"),
+        ("a0:x(0/1)+ a2:x+ a3:x(0/1)- a4:!1x", "+|+||+ x@a2"),
         ("a0:+ a1:(0/1)- a2:!1<a0", "+||@a0"),
         ("a0:(0/1)+ a1:!1 a2:y(0/1)- a3:!1y<a0", "+|+||@a0"),
         # A commit that stands for one so far back that no bit tells what that one obsoleted.

@@ -1,0 +1,45 @@
+"""Where a node listens, and where others are to dial it: not the same behind a wildcard or a container's port map."""
+
+import re
+import socket
+
+from gossamer.messages.errors import UsageError
+
+_URL = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(\*|[0-9]{1,5})")
+_WILDCARDS = ("*", "0.0.0.0", "[::]")
+
+
+def split(url: str) -> tuple[str, int]:
+    """Host and port of `tcp://host:port`; port 0 stands for one that is free."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise UsageError(f"{url!r} is not an address like tcp://127.0.0.1:7401")
+    host, port = found[1], 0 if found[2] == "*" else int(found[2])
+    if port > 65_535:
+        raise UsageError(f"{url!r}: a port is at most 65535")
+    return host, port
+
+
+def check_peer(url: str) -> str:
+    """An address that can be dialled."""
+    host, port = split(url)
+    if port == 0 or host == "*":
+        raise UsageError(f"{url!r}: a peer's address needs a host and a port")
+    return url
+
+
+def advertised(bound: str, wanted: str | None) -> str:
+    """What others dial: as wanted, with the port that was bound if it leaves that open; else what was bound, a
+    wildcard being loopback."""
+    host, port = split(bound)
+    if wanted is not None:
+        host, wanted_port = split(wanted)
+        port = wanted_port or port
+        if host in _WILDCARDS:
+            raise UsageError(f"{wanted!r}: nobody can dial a wildcard")
+    return f"tcp://{'127.0.0.1' if host in _WILDCARDS else host}:{port}"
+
+
+def default_name(address: str) -> str:
+    """A name that a node has again when it is restarted in its place."""
+    return f"{socket.gethostname()[:100]}-{split(address)[1]}"

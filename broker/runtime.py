@@ -1,0 +1,348 @@
+"""The loop that makes a sans-IO node real: poll, drain, `handle`, perform the effects, re-arm.
+
+It is the simulator's loop (lab/world.py) with a clock, sockets and a disk, and nothing of the protocol is here. One
+thread owns the node and its sockets, so neither needs a lock; whoever else wants something of the node hands it an
+input with `submit`, and hears of it by the callbacks, which run in that thread and must not block. Disks block, so a
+store has a thread of its own and answers through `submit` as well (docs/decisions/runtime-thread.md).
+"""
+
+import logging
+import random
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from gossamer.broker.addresses import check_peer
+from gossamer.broker.counters import Counters
+from gossamer.broker.faults import Faults, FaultyMesh, Links
+from gossamer.broker.link import Limits
+from gossamer.broker.mesh import Mesh
+from gossamer.messages.codec import encode
+from gossamer.messages.errors import GossamerError, PeerError, UsageError
+from gossamer.messages.ids import DEFAULT_GROUP, StreamId, anonymous_stream
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Member, Span
+from gossamer.protocol.config import Config
+from gossamer.protocol.effects import (
+    Acked,
+    Became,
+    Collect,
+    Deliver,
+    Effect,
+    Load,
+    Persist,
+    Record,
+    Refused,
+    Send,
+    Skip,
+    Status,
+    Stored,
+)
+from gossamer.protocol.inputs import Disconnect, Input, Leave, Received, Start, Wake
+from gossamer.protocol.node import Node
+
+BURST = 256
+"""Submitted inputs taken at a time."""
+STOP_S = 5.0
+FLUSH_S = 0.5
+"""How long the last words may take to be taken by the others, some of which may be gone themselves."""
+OUT = ("outside", "disconnected", "joining")
+
+_WAKE = Wake()
+_log = logging.getLogger("gossamer.runtime")
+
+
+class Store(Protocol):
+    """Stable storage, as a logger needs it; lab/storage.py tells its duties, logger/store.py is the real one."""
+
+    @property
+    def node(self) -> str | None: ...
+    def stored(self) -> Stored: ...
+    def start(self, answer: Callable[[Input], None], node: str) -> None: ...
+    def persist(self, token: int, records: tuple[Record, ...]) -> None: ...
+    def load(self, token: int, spans: tuple[Span, ...]) -> None: ...
+    def collect(self, stream: StreamId, last: int) -> None: ...
+    def close(self) -> None: ...
+
+
+def _ignore(_: Any) -> None:
+    pass
+
+
+class Runtime:
+    """A member of the mesh in a thread of this process."""
+
+    def __init__(
+        self,
+        bind: str = "tcp://127.0.0.1:0",
+        *,
+        name: str | None = None,
+        advertise: str | None = None,
+        peers: tuple[str, ...] = (),
+        config: Config | None = None,
+        store: Store | None = None,
+        faults: Faults | None = None,
+        limits: Limits | None = None,
+        resume: bool = False,
+        on_deliver: Callable[[Packet], None] = _ignore,
+        on_skip: Callable[[Skip], None] = _ignore,
+        on_acked: Callable[[Acked], None] = _ignore,
+        on_refused: Callable[[Refused], None] = _ignore,
+        on_became: Callable[[Status], None] = _ignore,
+    ) -> None:
+        """It listens at once, and joins on `start`. `peers` are addresses, one is enough; who has none begins a mesh.
+        With a `store` it is a logger, and has the name that it had on that store before."""
+        incarnation = time.time_ns() // 10**6
+        peers = tuple(map(check_peer, peers))
+        if name is not None:
+            anonymous_stream(DEFAULT_GROUP, name, 0)  # it has to be fit for the ids of streams
+        if store is not None and store.node is not None:
+            if name not in (None, store.node):
+                raise UsageError(f"the store belongs to the logger {store.node}, not to {name}")
+            name = store.node
+        mesh = Mesh(bind, advertise=advertise, name=name, incarnation=incarnation, limits=limits)
+        self.name = mesh.own.node
+        self.address = mesh.own.address
+        self.faulty = FaultyMesh(mesh, faults) if faults is not None else None
+        self._links: Links = self.faulty or mesh
+        self._store = store
+        self.node = Node(
+            self.name,
+            config or Config(),
+            random.Random(f"{self.name}/{incarnation}"),
+            peers=tuple(peer for peer in peers if peer != self.address),
+            logger=store is not None,
+            incarnation=incarnation,
+            stored=store.stored() if store is not None else None,
+            resume=resume,
+            address=self.address,
+        )
+        self.status: Status = "outside"
+        self.members: tuple[Member, ...] = ()
+        """All that are known, this node among them."""
+        self.failure: BaseException | None = None
+        """What ended the loop, if it was not told to."""
+        self._on_deliver, self._on_skip, self._on_acked = on_deliver, on_skip, on_acked
+        self._on_refused, self._on_became = on_refused, on_became
+        self._members_root = 0
+        self._recorded: dict[str, str] = {}
+        self._submitted: deque[Input] = deque()
+        self._wakeup, self._waker = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._waker.setblocking(False)
+        self._woken = False
+        self._links.watch(self._wakeup)
+        self._stop_at = float("inf")
+        self._leaving = False
+        self._ended = threading.Event()  # a signal that interrupts a thread's own join makes it count as ended
+        self._thread = threading.Thread(target=self._run, name=f"gossamer {self.name}", daemon=True)
+        self._performers: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            Deliver: self._deliver,
+            Skip: self._skip,
+            Acked: self._acked,
+            Refused: self._refused,
+            Became: self._became,
+            Persist: self._persist,
+            Load: self._load,
+            Collect: self._collect,
+        }
+
+    # From any thread ------------------------------------------------------------------------------------------------
+
+    def start(self) -> "Runtime":
+        self._thread.start()
+        return self
+
+    def submit(self, given: Input) -> None:
+        """Hand the node an input; it is taken in the order given."""
+        self._submitted.append(given)
+        self._wake()
+
+    @property
+    def counters(self) -> Counters:
+        return self._links.counters
+
+    @property
+    def backlog(self) -> int:
+        """Inputs that wait to be taken."""
+        return len(self._submitted)
+
+    @property
+    def queued_bytes(self) -> int:
+        """What waits for room on the links: a publisher that may wait should, while this is large."""
+        return self._links.queued_bytes
+
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """Leave the mesh in order, within a time; a logger only disconnects, since what it stores is to come back."""
+        self.submit(Leave() if self._store is None else Disconnect())
+        self._leaving = True
+        self._end(time.monotonic() + timeout_s)
+        if self.failure is not None:
+            raise GossamerError(f"{self.name} failed: {self.failure!r}") from self.failure
+
+    def kill(self) -> None:
+        """Stop at once, without a word to anybody: what a crash looks like to the others."""
+        self._end(0.0)
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end of the loop; whether it has ended."""
+        return self._ended.wait(timeout_s)
+
+    def __enter__(self) -> "Runtime":
+        return self.start()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
+                self._waker.send(b"\0")
+
+    def _end(self, at: float) -> None:
+        self._stop_at = at
+        self._wake()
+        if self._thread.ident is None:
+            self._close(0.0)
+        elif self._thread is not threading.current_thread():
+            self._ended.wait()
+
+    # The loop -------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            if self._store is not None:
+                self._store.start(self.submit, self.name)
+            self._feed(Start())
+            while not self._over():
+                self._turn()
+        except BaseException as error:
+            self.failure = error
+            _log.exception("%s stopped working", self.name)
+        finally:
+            self._close(0.0 if self._stop_at == 0.0 else None)
+            self._ended.set()
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        self._links.wait(0.0 if self._submitted else self._deadline() - now)
+        self._take_submitted()
+        for given in self._links.receive(time.monotonic()):
+            self._feed(given)
+        now = time.monotonic()
+        self._links.on_time(now)
+        if self.node.next_deadline() <= now:
+            self._feed(_WAKE)
+        if self.node.membership.table.root != self._members_root:
+            self._learn_addresses(now)
+
+    def _deadline(self) -> float:
+        deadline = min(self.node.next_deadline(), self._links.next_deadline(), self._stop_at)
+        return min(deadline, time.monotonic() + 60.0)
+
+    def _take_submitted(self) -> None:
+        with suppress(BlockingIOError):
+            self._wakeup.recv(64)
+        self._woken = False  # before looking: what comes after wakes again
+        submitted = self._submitted
+        for _ in range(min(BURST, len(submitted))):
+            self._feed(submitted.popleft())
+
+    def _feed(self, given: Input) -> None:
+        try:
+            effects = self.node.handle(given, time.monotonic())
+        except PeerError:
+            if not isinstance(given, Received):
+                raise
+            self.counters.peer_errors += 1
+        else:
+            self._perform(effects)
+
+    def _learn_addresses(self, now: float) -> None:
+        """The membership has changed: where its members are is news as well."""
+        table = self.node.membership.table
+        self._members_root = table.root
+        self.members = tuple(table.values())
+        for member in self.members:
+            if self._recorded.get(member.node) != member.address and member.node != self.name:
+                self._recorded[member.node] = member.address
+                self._links.learn(member.node, member.address, now)
+
+    def _over(self) -> bool:
+        """Out of the mesh as wanted, and what was last said is with the others; or out of time."""
+        now = time.monotonic()
+        if self._leaving and self.status in OUT and not self._submitted:
+            self._stop_at = min(self._stop_at, now + FLUSH_S)
+            if self._links.settled:
+                return True
+        return now >= self._stop_at
+
+    def _close(self, linger_s: float | None) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._links.close(linger_s)
+        self._wakeup.close()
+        self._waker.close()
+
+    # Effects --------------------------------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect]) -> None:
+        performers = self._performers
+        for effect in effects:
+            performers[type(effect)](effect)
+
+    def _send(self, send: Send) -> None:
+        self.counters.messages_sent += 1
+        try:
+            frame = encode(send.message)
+        except UsageError as error:
+            _log.warning("not sent: %s", error)
+            self.counters.frames_dropped += len(send.to)
+        else:
+            self._links.send(send.to, frame, time.monotonic())
+
+    def _deliver(self, deliver: Deliver) -> None:
+        self.counters.packets_delivered += 1
+        self.counters.events_delivered += deliver.packet.count
+        self._on_deliver(deliver.packet)
+
+    def _skip(self, skip: Skip) -> None:
+        self.counters.events_skipped += skip.last - skip.first + 1
+        self._on_skip(skip)
+
+    def _acked(self, acked: Acked) -> None:
+        self.counters.acknowledgements += 1
+        self._on_acked(acked)
+
+    def _refused(self, refused: Refused) -> None:
+        self.counters.events_refused += refused.count
+        self._on_refused(refused)
+
+    def _became(self, became: Became) -> None:
+        self.status = became.status
+        _log.info("%s is %s", self.name, became.status)
+        self._on_became(became.status)
+
+    def _persist(self, persist: Persist) -> None:
+        assert self._store is not None
+        self.counters.persists += 1
+        self._store.persist(persist.token, persist.records)
+
+    def _load(self, load: Load) -> None:
+        assert self._store is not None
+        self.counters.loads += 1
+        self._store.load(load.token, load.spans)
+
+    def _collect(self, collect: Collect) -> None:
+        assert self._store is not None
+        self.counters.collects += 1
+        self._store.collect(collect.stream, collect.last)

@@ -1,0 +1,38 @@
+"""`gossamer broker`: a member of the mesh that clients talk to."""
+
+from gossamer.broker.faults import parse_faults
+from gossamer.broker.runtime import Runtime
+from gossamer.cli import options
+from gossamer.cli.logs import start_logging
+from gossamer.cli.process import delivery_log, serve
+
+
+def broker(
+    mesh: options.Mesh = None,
+    advertise: options.Advertise = None,
+    peer: options.Peer = None,
+    name: options.Name = None,
+    config: options.ConfigFile = None,
+    faults: options.FaultSpec = None,
+    log_format: options.LogFormat = None,
+    json: options.AsJson = False,
+    deliveries: options.Deliveries = None,
+) -> None:
+    """Run a broker. The first of a mesh needs no --peer; every other is told at least one."""
+    flags = {
+        "mesh": mesh, "advertise": advertise, "peer": peer, "name": name, "faults": faults, "log_format": log_format,
+    }  # fmt: skip
+    found, protocol = options.settle(config, flags, {"mesh": options.MESH, "peer": [], "log_format": "human"})
+    start_logging(found["log_format"])
+    serve(
+        "broker",
+        json,
+        Runtime,
+        bind=found["mesh"],
+        name=found["name"],
+        advertise=found["advertise"],
+        peers=tuple(found["peer"]),
+        config=protocol,
+        faults=parse_faults(found["faults"]) if found["faults"] else None,
+        **delivery_log(deliveries),
+    )

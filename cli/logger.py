@@ -1,0 +1,55 @@
+"""`gossamer logger`: a member of the mesh that keeps everything on disk."""
+
+from typing import Annotated
+
+import typer
+
+from gossamer.broker.faults import parse_faults
+from gossamer.broker.runtime import Runtime
+from gossamer.cli import options
+from gossamer.cli.logs import start_logging
+from gossamer.cli.process import serve
+
+STORE = "sqlite:///gossamer.db"
+
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", envvar="GOSSAMER_STORE", help=f"Where to keep it: sqlite:///FILE. [{STORE}]")
+]
+
+
+def logger(
+    mesh: options.Mesh = None,
+    advertise: options.Advertise = None,
+    peer: options.Peer = None,
+    store: StoreUrl = None,
+    name: options.Name = None,
+    config: options.ConfigFile = None,
+    faults: options.FaultSpec = None,
+    log_format: options.LogFormat = None,
+    json: options.AsJson = False,
+) -> None:
+    """Run a logger. It has the name that it had on its store before."""
+    # Here, because SQLAlchemy takes a third of a second that no other command should spend.
+    from gossamer.logger.store import Store
+    from gossamer.logger.writer import Writer
+
+    flags = {
+        "mesh": mesh, "advertise": advertise, "peer": peer, "store": store, "name": name, "faults": faults,
+        "log_format": log_format,
+    }  # fmt: skip
+    defaults = {"mesh": options.MESH, "peer": [], "store": STORE, "log_format": "human"}
+    found, protocol = options.settle(config, flags, defaults)
+    start_logging(found["log_format"])
+    with Store(found["store"]) as opened:
+        serve(
+            "logger",
+            json,
+            Runtime,
+            bind=found["mesh"],
+            name=found["name"],
+            advertise=found["advertise"],
+            peers=tuple(found["peer"]),
+            config=protocol,
+            faults=parse_faults(found["faults"]) if found["faults"] else None,
+            store=Writer(opened),
+        )

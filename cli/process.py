@@ -1,0 +1,76 @@
+"""A member of the mesh as a process: says once that it is ready, and leaves in order when it is asked to end."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import typer
+
+from gossamer.broker.runtime import Runtime
+from gossamer.messages.errors import GossamerError
+from gossamer.messages.packet import Packet
+from gossamer.protocol.effects import Status
+
+
+class Terminated(BaseException):
+    """Somebody asked this process to end."""
+
+
+class Announcement:
+    """The line that says that this node is a member now, once."""
+
+    def __init__(self, role: str, as_json: bool) -> None:
+        self.runtime: Runtime | None = None
+        self._role = role
+        self._as_json = as_json
+        self._made = False
+
+    def on_became(self, status: Status) -> None:
+        if status == "member" and not self._made and self.runtime is not None:
+            self._made = True
+            name, address = self.runtime.name, self.runtime.address
+            if self._as_json:
+                print(json.dumps({"role": self._role, "node": name, "mesh": address}), flush=True)
+            else:
+                print(f"{self._role} {name} is ready: mesh {address}", flush=True)
+
+
+def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:
+    """Every delivery as a line of a file, for tests."""
+    if path is None:
+        return {}
+    file = path.open("a", buffering=1)
+    return {"on_deliver": lambda packet: print(packet.stream, packet.first, packet.last, file=file) or None}
+
+
+def serve(role: str, as_json: bool, make: Callable[..., Runtime], **options: Any) -> None:
+    """Run until told to end; a second time ends at once."""
+    announcement = Announcement(role, as_json)
+    runtime = announcement.runtime = make(on_became=announcement.on_became, **options)
+    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGINT, _terminate)
+    try:
+        runtime.start()
+        runtime.join()
+    except Terminated:
+        _stop(runtime)
+    if runtime.failure is not None:
+        print(f"gossamer: {runtime.name} failed: {runtime.failure!r}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _stop(runtime: Runtime) -> None:
+    try:
+        runtime.stop()
+    except Terminated:
+        runtime.kill()
+    except GossamerError:
+        pass  # told by the caller
+
+
+def _terminate(_: int, __: FrameType | None) -> NoReturn:
+    raise Terminated

@@ -1,0 +1,342 @@
+"""What a logger has on disk: packets and the few records around them, each id once.
+
+Which seqs of which stream are stored is known here in intervals, so nothing has to be looked up before a write: what
+is new of a packet is cut out of it, and goes down in one statement for all packets of a group. Changes are *staged* by
+`apply` and `collect` and become durable with `commit`, which may be tried again as often as it takes: a disk that is
+full for an hour delays acknowledgements for an hour, and nothing is acknowledged meanwhile.
+
+A store belongs to one process (a lock beside the file says so) and to one logger, whose name it remembers.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import IO, Self
+
+import msgspec
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import DBAPIError
+from xxhash import xxh3_64_digest
+
+from gossamer.logger import schema
+from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.messages.ids import NodeId, StreamId, issued_by
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Member, Retired, Span
+from gossamer.protocol.effects import Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.intervals import IntervalSet
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Packet)
+
+# Raw tuples on the hot path: SQLAlchemy's own insert of dictionaries costs twice as much.
+_ADD_PACKETS = (
+    "INSERT INTO packets (stream, first, last, checksum, bytes) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_FIND_PACKETS = """
+    SELECT first, last, checksum, bytes FROM packets
+    WHERE stream = ? AND last >= ? AND first <= ?
+      AND first >= COALESCE((SELECT MAX(first) FROM packets WHERE stream = ? AND first <= ?), 0)
+    ORDER BY first
+"""
+_DROP_PACKETS = "DELETE FROM packets WHERE stream = ? AND first <= ? AND last <= ?"
+_KEEP_COLLECTED = (
+    "INSERT INTO collected (stream, last) VALUES (?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last"
+)
+_DROP_COLLECTED = "DELETE FROM collected WHERE stream = ?"
+_DROP_VOIDS = "DELETE FROM voids WHERE stream = ?"
+_ADD_VOIDS = "INSERT INTO voids (stream, first, last) VALUES (?, ?, ?)"
+_KEEP_PROMISE = """
+    INSERT INTO promises (stream, epoch, holder, last) VALUES (?, ?, ?, ?) ON CONFLICT (stream)
+    DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, last = excluded.last
+"""
+_KEEP_RETIRED = (
+    "INSERT INTO retired (issuer, ranges) VALUES (?, ?) ON CONFLICT (issuer) DO UPDATE SET ranges = excluded.ranges"
+)
+_KEEP_MEMBER = """
+    INSERT INTO members (node, status, freshness, logger, address) VALUES (?, ?, ?, ?, ?) ON CONFLICT (node)
+    DO UPDATE SET status = excluded.status, freshness = excluded.freshness, logger = excluded.logger,
+                  address = excluded.address
+"""
+_KEEP_META = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+
+
+class StoreError(GossamerError):
+    """The disk did not do what it was asked to; it may do so later."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    stored: IntervalSet = field(default_factory=IntervalSet)
+    void: IntervalSet = field(default_factory=IntervalSet)
+    collected: int = -1
+    promise: Promise | None = None
+
+
+@dataclass(slots=True)
+class _Staged:
+    """What the next commit writes; of records that replace each other, the last."""
+
+    packets: list[tuple[StreamId, int, int, int, bytes]] = field(default_factory=list)
+    voids: dict[StreamId, None] = field(default_factory=dict)
+    collected: dict[StreamId, None] = field(default_factory=dict)
+    forgotten: dict[StreamId, None] = field(default_factory=dict)
+    promises: dict[StreamId, Promise] = field(default_factory=dict)
+    issuers: dict[str, None] = field(default_factory=dict)
+    members: dict[NodeId, Member] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.packets
+            or self.voids
+            or self.collected
+            or self.forgotten
+            or self.promises
+            or self.issuers
+            or self.members
+        )
+
+
+class Store:
+    """Everything a logger keeps, in one SQLite file; used by one thread at a time."""
+
+    def __init__(self, url: str) -> None:
+        parsed = schema.parse_url(url)
+        in_memory = parsed.database in (None, "", ":memory:")
+        self._lock = None if in_memory else _locked(str(parsed.database))
+        try:
+            self._engine = schema.open_engine(parsed)
+        except UsageError:
+            self._unlock()
+            raise
+        self._in_memory = in_memory
+        self.path = parsed.database or ":memory:"
+        self.damaged = 0
+        """Packets whose checksum was wrong when they were read; they were not handed out."""
+        self._streams: dict[StreamId, _Stream] = {}
+        self._retired: dict[str, IntervalSet] = {}
+        self._members: dict[NodeId, Member] = {}
+        self._staged = _Staged()
+        self.node: NodeId | None = None
+        """The logger that it belongs to."""
+        with self._engine.connect() as connection:
+            self._read(connection)
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def stored(self) -> Stored:
+        """What a node that starts on this store finds."""
+        return Stored(
+            {
+                name: StoredStream(stream.stored.ranges(), stream.void.ranges(), stream.collected, stream.promise)
+                for name, stream in self._streams.items()
+            },
+            tuple(self._members.values()),
+            tuple(Retired(issuer, numbers.ranges()) for issuer, numbers in self._retired.items()),
+        )
+
+    def load(self, spans: Iterable[Span]) -> tuple[Packet, ...]:
+        """What there is of these on disk, cut to what was asked for; nothing of what is damaged."""
+        found: list[Packet] = []
+        try:
+            with self._engine.connect() as connection:
+                for span in spans:
+                    if span.stream in self._streams:
+                        for first, last in span.ranges:
+                            found += self._find(connection, span.stream, first, last)
+        except DBAPIError as error:
+            raise StoreError(f"{self.path}: {error.orig}") from None
+        return tuple(found)
+
+    def _find(self, connection: Connection, name: StreamId, first: int, last: int) -> list[Packet]:
+        first = max(first, self._streams[name].collected + 1)
+        if first > last:
+            return []
+        rows = connection.exec_driver_sql(_FIND_PACKETS, (name, first, last, name, first))
+        packets = []
+        for low, high, checksum, data in rows:
+            packet = _decoded(data) if _checksum(data) == checksum else None
+            if packet is None or (packet.stream, packet.first, packet.last) != (name, low, high):
+                self.damaged += 1
+            else:
+                packets.append(packet.cut(max(first, low), min(last, high)))
+        return packets
+
+    def _read(self, connection: Connection) -> None:
+        self.node = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "node")).scalar()
+        for name, last in connection.exec_driver_sql("SELECT stream, last FROM collected ORDER BY rowid"):
+            self._stream(name).collected = last
+        for name, first, last in connection.exec_driver_sql(
+            "SELECT stream, first, last FROM packets ORDER BY stream, first"
+        ):
+            stream = self._stream(name)
+            stream.stored.add(max(first, stream.collected + 1), last)
+        for name, first, last in connection.exec_driver_sql("SELECT stream, first, last FROM voids"):
+            self._stream(name).void.add(first, last)
+        for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last FROM promises"):
+            self._stream(name).promise = Promise(name, *promise)
+        for issuer, ranges in connection.exec_driver_sql("SELECT issuer, ranges FROM retired ORDER BY rowid"):
+            self._retired[issuer] = IntervalSet(msgspec.json.decode(ranges, type=list[tuple[int, int]]))
+        for node, status, freshness, logger, address in connection.exec_driver_sql(
+            "SELECT node, status, freshness, logger, address FROM members ORDER BY rowid"
+        ):
+            self._members[node] = Member(node, status, freshness, bool(logger), address)
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def claim(self, node: NodeId) -> None:
+        """This store is that logger's."""
+        if self.node is None:
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql(_KEEP_META, ("node", node))
+            self.node = node
+        elif self.node != node:
+            raise UsageError(f"the store {self.path} belongs to the logger {self.node}, not to {node}")
+
+    def apply(self, records: Iterable[Record]) -> None:
+        """These are on disk after the next commit."""
+        staged = self._staged
+        for record in records:
+            match record:
+                case Packet():
+                    self._add(record)
+                case Void(span):
+                    stream = self._stream(span.stream)
+                    for first, last in span.ranges:
+                        stream.void.add(first, last)
+                    staged.voids[span.stream] = None
+                case Over(name):
+                    self._retire(name)
+                case Promise():
+                    self._stream(record.stream).promise = staged.promises[record.stream] = record
+                case Member():
+                    self._members[record.node] = staged.members[record.node] = record
+
+    def collect(self, name: StreamId, last: int) -> None:
+        """Forget the stream up to `last`, and remember that."""
+        stream = self._stream(name)
+        if last <= stream.collected:
+            return
+        stream.collected = last
+        stream.stored.remove(0, last)
+        stream.void.remove(0, last)
+        self._staged.collected[name] = self._staged.voids[name] = None
+        self._forget_if_over(name)
+
+    def commit(self) -> None:
+        """Write what is staged and wait for the disk; after a `StoreError` it is still staged."""
+        if not self._staged:
+            return
+        try:
+            with self._engine.begin() as connection:
+                self._write(connection, self._staged)
+        except DBAPIError as error:
+            if not self._in_memory:
+                self._engine.dispose()  # a connection that saw a bad disk may never see a good one
+            raise StoreError(f"{self.path}: {error.orig}") from None
+        self._staged = _Staged()
+
+    def _add(self, packet: Packet) -> None:
+        """Stage those seqs of a packet that are new."""
+        name = packet.stream
+        stream = self._streams.get(name) or self._stream(name)
+        first, last = max(packet.first, stream.collected + 1), packet.last
+        if first > last:
+            return
+        for low, high in stream.stored.gaps(first, last):
+            data = _encoder.encode(packet.cut(low, high))
+            self._staged.packets.append((name, low, high, _checksum(data), data))
+        stream.stored.add(first, last)
+
+    def _retire(self, name: StreamId) -> None:
+        issued = issued_by(name)
+        if issued is not None:  # the stream of a named publisher never ends
+            self._retired.setdefault(issued.issuer, IntervalSet()).add(issued.number, issued.number)
+            self._staged.issuers[issued.issuer] = None
+            self._forget_if_over(name)
+
+    def _forget_if_over(self, name: StreamId) -> None:
+        """Of a retired stream nothing is left when its last packet has gone: there may be a million of them."""
+        issued = issued_by(name)
+        stream = self._streams.get(name)
+        if issued is None or stream is None or stream.stored:
+            return
+        if issued.issuer in self._retired and issued.number in self._retired[issued.issuer]:
+            del self._streams[name]
+            self._staged.forgotten[name] = None
+
+    def _write(self, connection: Connection, staged: _Staged) -> None:
+        def run(statement: str, rows: list[tuple[object, ...]]) -> None:
+            if rows:
+                connection.exec_driver_sql(statement, rows)
+
+        streams = self._streams
+        kept = [name for name in staged.collected if name in streams]
+        run(_ADD_PACKETS, list(staged.packets))
+        run(_DROP_PACKETS, [(name, streams[name].collected, streams[name].collected) for name in kept])
+        run(_DROP_PACKETS, [(name, 2**63 - 1, 2**63 - 1) for name in staged.forgotten])
+        run(_KEEP_COLLECTED, [(name, streams[name].collected) for name in kept])
+        run(_DROP_COLLECTED, [(name,) for name in staged.forgotten])
+        run(_DROP_VOIDS, [(name,) for name in (*staged.voids, *staged.forgotten)])
+        run(
+            _ADD_VOIDS,
+            [(name, *part) for name in staged.voids if name in streams for part in streams[name].void.ranges()],
+        )
+        run(_KEEP_PROMISE, [(p.stream, p.epoch, p.holder, p.last) for p in staged.promises.values()])
+        run(
+            _KEEP_RETIRED,
+            [(issuer, msgspec.json.encode(self._retired[issuer].ranges()).decode()) for issuer in staged.issuers],
+        )
+        run(_KEEP_MEMBER, [(m.node, m.status, m.freshness, m.logger, m.address) for m in staged.members.values()])
+
+    # The file -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self._engine.dispose()
+        self._unlock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def _stream(self, name: StreamId) -> _Stream:
+        return self._streams.setdefault(name, _Stream())
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _checksum(data: bytes) -> int:
+    return int.from_bytes(xxh3_64_digest(data), "big", signed=True)
+
+
+def _decoded(data: bytes) -> Packet | None:
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
+
+def _locked(path: str) -> IO[str]:
+    """A lock that the system lets go of when this process ends, however it does."""
+    try:
+        lock = open(f"{path}.lock", "a+")  # noqa: SIM115
+    except OSError as error:
+        raise UsageError(f"cannot open the store {path}: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read().strip() or "another"
+        lock.close()
+        raise UsageError(f"the store {path} is in use by process {holder}") from None
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock

@@ -1,0 +1,147 @@
+"""The thread between a node that never waits and a disk that makes one wait.
+
+A sync costs the same for one packet as for a thousand, so whatever has come in while the last one was under way goes
+down with the next: the slower the disk, the larger the groups. Each `Persist` is answered once its group is on disk, in
+order. While the disk fails nothing is answered, so nothing is acknowledged; it is tried again until it works. Reads are
+answered meanwhile, if the disk still reads.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from gossamer.logger.store import Store, StoreError
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Span
+from gossamer.protocol.effects import Collect, Load, Persist, Record, Stored
+from gossamer.protocol.inputs import Input, Loaded, Persisted
+
+GROUP_BYTES_MAX = 16 * 2**20
+RETRY_S = 0.1
+RETRY_MAX_S = 5.0
+
+_log = logging.getLogger("gossamer.logger")
+
+
+class Writer:
+    """Drives a `Store` for a runtime; every call returns at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs: queue.SimpleQueue[Persist | Load | Collect | None] = queue.SimpleQueue()
+        self._tokens: list[int] = []
+        """Staged, and to be answered after the next commit."""
+        self._answer: Callable[[Input], None] = lambda _: None
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="gossamer writer", daemon=True)
+        self.trouble: str | None = None
+        """What is wrong with the disk, while something is."""
+        self.commits = 0
+
+    @property
+    def node(self) -> NodeId | None:
+        return self._store.node
+
+    def stored(self) -> Stored:
+        return self._store.stored()
+
+    def start(self, answer: Callable[[Input], None], node: NodeId) -> None:
+        """From now on the store is this thread's, and answers go to `answer`."""
+        self._store.claim(node)
+        self._answer = answer
+        self._thread.start()
+
+    def persist(self, token: int, records: tuple[Record, ...]) -> None:
+        self._jobs.put(Persist(token, records))
+
+    def load(self, token: int, spans: tuple[Span, ...]) -> None:
+        self._jobs.put(Load(token, spans))
+
+    def collect(self, stream: StreamId, last: int) -> None:
+        self._jobs.put(Collect(stream, last))
+
+    def close(self) -> None:
+        """Write what was asked for, unless the disk does not let us, and let go of the store."""
+        self._jobs.put(None)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._store.close()
+
+    # The thread -----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self.trouble = repr(error)
+            _log.exception("the writer stopped working: nothing will be acknowledged any more")
+
+    def _work(self) -> None:
+        retry_s = RETRY_S
+        while not self._closing:
+            if self.trouble is None:
+                self._gather(None)
+            else:
+                self._gather(time.monotonic() + retry_s)
+            try:
+                self._store.commit()
+            except StoreError as error:
+                retry_s = min(2 * retry_s, RETRY_MAX_S)
+                self._on_trouble(str(error))
+            else:
+                retry_s = RETRY_S
+                self._on_committed()
+
+    def _gather(self, until: float | None) -> None:
+        """Stage all that has come; wait for something, or, with the disk in trouble, until it is time to try again."""
+        job = self._next(until)
+        group_bytes = 0
+        while job is not None:
+            match job:
+                case Persist(token, records):
+                    self._store.apply(records)
+                    self._tokens.append(token)
+                    group_bytes += sum(len(record.blob) for record in records if isinstance(record, Packet))
+                case Collect(stream, last):
+                    self._store.collect(stream, last)
+                case Load(token, spans):
+                    self._answer(Loaded(token, self._found(spans)))
+            if (self._jobs.empty() and until is None) or group_bytes > GROUP_BYTES_MAX:
+                return
+            job = self._next(until)
+
+    def _next(self, until: float | None) -> Persist | Load | Collect | None:
+        try:
+            job = self._jobs.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return None
+        self._closing = self._closing or job is None
+        return job
+
+    def _found(self, spans: tuple[Span, ...]) -> tuple[Packet, ...]:
+        damaged = self._store.damaged
+        try:
+            packets = self._store.load(spans)
+        except StoreError as error:
+            _log.error("cannot read: %s", error)
+            return ()
+        if self._store.damaged > damaged:
+            _log.error("%s: %d packets are damaged, and were left out", self._store.path, self._store.damaged)
+        return packets
+
+    def _on_trouble(self, text: str) -> None:
+        if self.trouble != text:
+            _log.error("cannot write, and acknowledge nothing until it works again: %s", text)
+        self.trouble = text
+
+    def _on_committed(self) -> None:
+        if self.trouble is not None:
+            _log.warning("%s can be written again", self._store.path)
+            self.trouble = None
+        self.commits += 1
+        tokens, self._tokens = self._tokens, []
+        for token in tokens:
+            self._answer(Persisted(token))

@@ -1,0 +1,125 @@
+"""The store on disk does what the simulator's storage does, through restarts and crashes before a commit."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from gossamer.lab.storage import Storage
+from gossamer.logger.store import Store
+from gossamer.messages.event import Content
+from gossamer.messages.ids import EventId
+from gossamer.messages.packet import pack
+from gossamer.messages.wire import Member, Span
+from gossamer.protocol.effects import Over, Promise, Void
+
+SEQS = 16
+STREAMS = ("default/a", "default/~b-1.0")
+
+
+def whole(stream: str):
+    """All there will ever be of a stream: with holes, and parts that are nothing but holes."""
+    events = pack(stream, 0, [Content(body=b"%d" % seq) for seq in range(SEQS)])
+    purged = [(seq, EventId(stream, 15)) for seq in (3, 4, 5, 9)]
+    return events.thin([*purged, (12, EventId("default/other", 7))])
+
+
+WHOLE = {stream: whole(stream) for stream in STREAMS}
+streams = st.sampled_from(STREAMS)
+ranges = st.tuples(st.integers(0, SEQS - 1), st.integers(0, 9)).map(lambda t: (t[0], min(t[0] + t[1], SEQS - 1)))
+packets = st.builds(lambda stream, part: WHOLE[stream].cut(*part), streams, ranges)
+voids = st.builds(lambda stream, part: Void(Span(stream, (part,))), streams, ranges)
+promises = st.builds(Promise, st.just(STREAMS[0]), st.integers(1, 9), st.sampled_from("xy"), st.integers(0, 99))
+members = st.builds(
+    Member, st.sampled_from("xyz"), st.sampled_from(["member", "left"]), st.integers(1, 9), st.booleans(), st.just("")
+)
+records = st.one_of(packets, packets, packets, voids, promises, members)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    @initialize()
+    def open(self):
+        memory = Path("/dev/shm")  # what is tested is not whether the disk syncs
+        self.folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+        self.model = Storage()
+        self.over: set[str] = set()
+        self._reopen()
+
+    def _reopen(self):
+        if hasattr(self, "store"):
+            self.store.close()
+        self.store = Store(f"sqlite:///{self.folder / 'log.db'}")
+
+    @rule(given=st.lists(records, max_size=6))
+    def apply(self, given):
+        given = [record for record in given if _stream(record) not in self.over]
+        self.store.apply(given)
+        self.store.commit()
+        self.model.apply(given)
+
+    @rule(given=st.lists(st.one_of(records, st.tuples(streams, st.integers(0, SEQS - 1))), max_size=8))
+    def apply_and_collect_in_one_commit(self, given):
+        for record in given:
+            if isinstance(record, tuple):
+                self.store.collect(*record)
+                self.model.collect(*record)
+            elif _stream(record) not in self.over:
+                self.store.apply([record])
+                self.model.apply([record])
+        self.store.commit()
+
+    @rule(stream=streams, last=st.integers(0, SEQS - 1))
+    def collect(self, stream, last):
+        if stream not in self.over or self.store._streams.get(stream):
+            self.store.collect(stream, last)
+            self.store.commit()
+            self.model.collect(stream, last)
+
+    @rule()
+    def retire(self):
+        stream = STREAMS[1]
+        self.over.add(stream)
+        self.store.apply([Over(stream)])
+        self.store.commit()
+        self.model.apply([Over(stream)])
+
+    @rule()
+    def restart(self):
+        self._reopen()
+
+    @rule(given=st.lists(records, max_size=6), stream=streams)
+    def crash_before_the_commit(self, given, stream):
+        self.store.apply(given)
+        self.store.collect(stream, SEQS // 2)
+        self._reopen()
+
+    @rule(stream=streams, parts=st.lists(ranges, max_size=3))
+    def load(self, stream, parts):
+        spans = [Span(stream, (part,)) for part in parts]
+        assert self.store.load(spans) == self.model.load(spans)
+
+    @invariant()
+    def finds_what_the_model_finds(self):
+        if hasattr(self, "store"):
+            ours, theirs = self.store.stored(), self.model.stored()
+            assert ours.streams == theirs.streams
+            assert ours.members == theirs.members
+            assert ours.retired == theirs.retired
+            everything = [Span(stream, ((0, SEQS - 1),)) for stream in STREAMS]
+            assert self.store.load(everything) == self.model.load(everything)
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.store.close()
+            shutil.rmtree(self.folder)
+
+
+def _stream(record):
+    return record.span.stream if isinstance(record, Void) else getattr(record, "stream", None)
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(max_examples=100, stateful_step_count=15)

@@ -1,0 +1,65 @@
+"""Flags before environment before file before defaults; and what is wrong in one line."""
+
+import pytest
+
+from gossamer.cli.main import main
+from gossamer.cli.options import settle
+from gossamer.messages.errors import UsageError
+
+FLAGS = {"mesh": None, "peer": [], "name": None}
+DEFAULTS = {"mesh": "default", "peer": []}
+
+
+def test_the_file_is_below_the_flags_and_above_the_defaults(tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text('mesh = "file"\nname = "file"\npeer = ["a", "b"]\n[protocol]\nround_interval_s = 1\nhops = 3\n')
+    found, config = settle(file, FLAGS | {"name": "flag"}, DEFAULTS)
+    assert found == {"mesh": "file", "name": "flag", "peer": ["a", "b"]}
+    assert (config.round_interval_s, config.hops, config.fanout) == (1, 3, 4)
+    found, _ = settle(None, FLAGS, DEFAULTS)
+    assert found == {"mesh": "default", "name": None, "peer": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('port = "x"', "there is no setting 'port'"),
+        ("mesh = 7", "mesh is a string"),
+        ('peer = "a"', "peer is a list"),
+        ("mesh = ", "Invalid value"),
+        ("[protocol]\nspeed = 1", "the protocol has no setting 'speed'"),
+        ('[protocol]\nhops = "x"', "hops = 'x'"),
+        ("[protocol]\nhops = 0", "hops must be"),
+    ],
+)
+def test_a_bad_file_is_told_in_one_line(text, told, tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        settle(file, FLAGS, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "told"),
+    [
+        (["broker", "--mesh", "nowhere"], {}, "'nowhere' is not an address"),
+        (["broker"], {"GOSSAMER_MESH": "environment"}, "'environment' is not an address"),
+        (["broker", "--mesh", "flag"], {"GOSSAMER_MESH": "environment"}, "'flag' is not an address"),
+        (["broker", "--config", "/nonexistent.toml"], {}, "cannot read /nonexistent.toml"),
+        (["broker", "--faults", "noise"], {}, "faults: 'noise'"),
+        (["broker", "--log-format", "loud"], {}, "--log-format is human or json"),
+        (["broker", "--name", "a/b", "--mesh", "tcp://127.0.0.1:0"], {}, "a name is"),
+        (["broker", "--peer", "tcp://x:0", "--mesh", "tcp://127.0.0.1:0"], {}, "needs a host and a port"),
+        (["logger", "--store", "postgresql://x"], {}, "only sqlite"),
+        (["logger", "--store", "sqlite:////nonexistent/x.db"], {}, "cannot open the store"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, environment, told, monkeypatch, capsys):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
