@@ -81,6 +81,15 @@ class Receiver:
             self._gap(stream, first, last)
         return stream
 
+    def worth_asking(self, stream: Stream) -> list[tuple[int, int]]:
+        """Where to look for what is missing. With no room to hold anything back that is the first gap, and what marks
+        wait for: the rest would be refused, and would have taken the place of what is needed on a slow link."""
+        gaps = stream.gaps
+        if gaps is None or not gaps.held or self.held_bytes < self._ctx.config.hold_bytes_max:
+            return [(stream.next, stream.lastseen)]
+        held = gaps.held[0].first
+        return [(stream.next, held - 1), *((seq, seq) for seq in self.marks.named(stream.id, held, stream.lastseen))]
+
     def excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
         """What is missing of a span will never come: tell the application in its turn, and go on."""
         if stream.gaps is None:
@@ -168,7 +177,8 @@ class Receiver:
         return True
 
     def _is_full(self, packet: Packet) -> bool:
-        return self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max
+        # A mark takes no room, and makes some: whoever refuses it is sent it again and again.
+        return bool(packet.blob) and self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max
 
     def _hold_what_is_named(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         """No room to hold it back: it is repaired when its turn comes. Only what a mark waits for is let in, or its
