@@ -23,7 +23,8 @@ A notice therefore has the annotation of an event of its key, at the place of th
 is of another key (it named what left), the notice has the place of what left. What leaves at a commit is told with the
 commit, as one. And whenever something purges a notice that does not itself tell of that key, it takes the notice along:
 a commit that sets IBM obsoletes the notice, but its own part of IBM may not match, and nobody would say so again. The
-same for an event that names others: if it is purged for one that does not name them, that one is sent with a notice.
+same for an event that names others, or deletes its key: if it is purged for one that tells nothing of those, that one
+is sent with a notice.
 
 A full queue of which nothing is obsolete drops nothing. The feed is then *behind*: it keeps what it could not put, at
 most what one event gave rise to, and takes no more until there is room. Meanwhile its events are elsewhere: in a log
@@ -75,7 +76,7 @@ class Item(Struct, eq=False):
     by: Told | None = None
     """What the notices are for, if it is not the event."""
     replaced: tuple[Left, ...] = ()
-    """What the event itself tells to have left, because it names it."""
+    """What the event itself tells to have left, because it names it, or deletes its key."""
 
     @property
     def is_event(self) -> bool:
@@ -196,7 +197,11 @@ class Feed:
             matches = False
         verdict = self.shown.on_event(arrival.id, head, matches, event.deleted)
         if verdict.deliver or (verdict.left and relation is not None and relation.commit is not None):
-            self._put(Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=verdict.replaced)))
+            replaced = verdict.replaced
+            if event.deleted and head.key is not None:
+                grouped = relation is not None and relation.group
+                replaced = (*replaced, Left(head.key, arrival.id, grouped))
+            self._put(Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=replaced)))
         elif verdict.left:
             if relation is not None and (relation.near or relation.ids):
                 self._note(self.queue.passing(*arrival.id, head))

@@ -126,6 +126,24 @@ def test_a_commit_takes_along_a_notice_of_a_key_that_it_sets():
     assert broker.sent() == ["3", "commit 4, x@0 left"]
 
 
+def test_a_commit_takes_along_what_a_tombstone_told():
+    broker = Broker()
+    broker.publish(1, key="x")
+    broker.sent()
+    broker.publish(1, key="x", deleted=True)
+    broker.transaction(x=0, y=1)
+    assert broker.sent() == ["3", "commit 4, x@1 left"]
+
+
+def test_a_tombstone_and_a_part_that_does_not_match_in_one_transaction():
+    broker = Broker()
+    broker.publish(1, key="x")
+    broker.sent()
+    parts = [Part({"v": 1}, key="x", deleted=True), Part({"v": 0}, key="x")]
+    broker.deliver(A, 1, broker.annotators[A].transaction(parts))
+    assert broker.sent() == ["commit 3, x@1 left"]
+
+
 def test_a_lazy_queue_purges_commits_later_and_loses_no_notice():
     for room, sent in (
         (64, ["4", "commit 5, x@0 left", "6", "commit 7", "8"]),
