@@ -24,7 +24,17 @@ NEVER: tuple[Reason, ...] = ("void", "lost")
 class Receiver:
     """All streams that this node receives."""
 
-    __slots__ = ("_ctx", "held_bytes", "marks", "_on_awaited", "_on_gap", "_on_opened", "retired", "streams")
+    __slots__ = (
+        "_ctx",
+        "held_bytes",
+        "marks",
+        "_on_awaited",
+        "_on_gap",
+        "_on_opened",
+        "_refusing",
+        "retired",
+        "streams",
+    )
 
     def __init__(
         self,
@@ -41,6 +51,8 @@ class Receiver:
         self._on_awaited = on_awaited
         self.marks = Marks()
         self.held_bytes = 0
+        self._refusing = False
+        """Something was refused for want of room, and none has been made since."""
         self.streams: dict[StreamId, Stream] = {}
         self.retired = RetiredStreams()
 
@@ -85,7 +97,7 @@ class Receiver:
         """Where to look for what is missing. With no room to hold anything back that is the first gap, and what marks
         wait for: the rest would be refused, and would have taken the place of what is needed on a slow link."""
         gaps = stream.gaps
-        if gaps is None or not gaps.held or self.held_bytes < self._ctx.config.hold_bytes_max:
+        if not self._refusing or gaps is None or not gaps.held:
             return [(stream.next, stream.lastseen)]
         held = gaps.held[0].first
         return [(stream.next, held - 1), *((seq, seq) for seq in self.marks.named(stream.id, held, stream.lastseen))]
@@ -183,6 +195,7 @@ class Receiver:
     def _hold_what_is_named(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         """No room to hold it back: it is repaired when its turn comes. Only what a mark waits for is let in, or its
         turn might never come: earlier events that it obsoletes are sent to us as marks, again and again."""
+        self._refusing = True
         fresh: list[Packet] = []
         for seq in self.marks.named(stream.id, packet.first, packet.last):
             fresh += self._take(stream, packet.cut(seq, seq), from_logger)
@@ -231,6 +244,7 @@ class Receiver:
             stream.next = last + 1
             if isinstance(what, Packet):
                 self.held_bytes -= len(what.blob)
+                self._refusing = False
                 self._ctx.effects.append(Deliver(what))
             else:
                 self._ctx.effects.append(Skip(stream.id, first, last, what))
