@@ -86,6 +86,7 @@ def lose_transitivity(node: Node) -> None:
     literal.left_out = set()
     node.receiver = node.rooms._receiver = node.heartbeats._receiver = literal
     node.answers._receiver = node.orphans._receiver = literal
+    node.repair.attach(node._excuse, literal.worth_asking)
 
 
 @mutant(SEMANTIC)

@@ -118,8 +118,12 @@ class Subscriptions(Observer):
 
     @property
     def losses(self) -> int:
-        """Events that nobody here got, and that were not obsolete."""
-        return self.intake.lost + sum(subscriber.reception.lost for subscriber in self.subscribers.values())
+        """Events and transactions that nobody here got, and that were not obsolete."""
+        return (
+            self.intake.lost
+            + self.intake.discarded
+            + sum(subscriber.reception.lost for subscriber in self.subscribers.values())
+        )
 
     def add(self, name: str, selector: Selector | str, subscriber: Subscriber) -> Subscriber:
         self._index.add(name, selector)

@@ -23,7 +23,8 @@ A notice therefore has the annotation of an event of its key, at the place of th
 is of another key (it named what left), the notice has the place of what left. What leaves at a commit is told with the
 commit, as one. And whenever something purges a notice that does not itself tell of that key, it takes the notice along:
 a commit that sets IBM obsoletes the notice, but its own part of IBM may not match, and nobody would say so again. The
-same for an event that names others: if it is purged for one that does not name them, that one is sent with a notice.
+same for an event that names others, or deletes its key: if it is purged for one that tells nothing of those, that one
+is sent with a notice.
 
 A full queue of which nothing is obsolete drops nothing. The feed is then *behind*: it keeps what it could not put, at
 most what one event gave rise to, and takes no more until there is room. Meanwhile its events are elsewhere: in a log
@@ -34,7 +35,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
@@ -75,7 +76,7 @@ class Item(Struct, eq=False):
     by: Told | None = None
     """What the notices are for, if it is not the event."""
     replaced: tuple[Left, ...] = ()
-    """What the event itself tells to have left, because it names it."""
+    """What the event itself tells to have left, because it names it, or deletes its key."""
 
     @property
     def is_event(self) -> bool:
@@ -90,10 +91,10 @@ class Intake:
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = Memory() if memory is None else memory
         self.assembler = Assembler()
-        self._sizes: dict[EventId, int] = {}
-        """Of what the assembler holds."""
         self.lost = 0
-        """Events that will not come, and not because they are obsolete; and those of transactions that need them."""
+        """Events that will not come, and not because they are obsolete."""
+        self.discarded = 0
+        """Transactions that lack one of those."""
 
     def on_packet(self, packet: Packet) -> list[Arrival]:
         """A delivered packet: what of it, and of what was held, can be matched now."""
@@ -111,7 +112,6 @@ class Intake:
             if stream not in assembler and (relation is None or (relation.part is None and relation.commit is None)):
                 self._pass(event, size, arrivals)
             else:
-                self._sizes[event.id] = size
                 self._settle(assembler.on_event(event), arrivals)
         while hole is not None:
             self._settle(assembler.on_omitted(stream, hole.first, hole.last, True, hole.by), arrivals)
@@ -141,11 +141,9 @@ class Intake:
                 events = outcome.events if outcome.commit is None else (*outcome.events, outcome.commit)
                 for event in events:
                     assert isinstance(event, Event)
-                    assert event.id is not None
-                    self._pass(event, self._sizes.pop(event.id), arrivals)
+                    self._pass(event, len(msgpack.encode(event)), arrivals)  # it may have come long ago
             else:
-                ids = (EventId(outcome.stream, seq) for seq in range(outcome.first, outcome.last + 1))
-                self.lost += sum(self._sizes.pop(id, None) is not None for id in ids)
+                self.discarded += 1
 
     def _pass(self, event: Event, size: int, arrivals: list[Arrival]) -> None:
         assert event.id is not None
@@ -199,7 +197,11 @@ class Feed:
             matches = False
         verdict = self.shown.on_event(arrival.id, head, matches, event.deleted)
         if verdict.deliver or (verdict.left and relation is not None and relation.commit is not None):
-            self._put(Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=verdict.replaced)))
+            replaced = verdict.replaced
+            if event.deleted and head.key is not None:
+                grouped = relation is not None and relation.group
+                replaced = (*replaced, Left(head.key, arrival.id, grouped))
+            self._put(Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=replaced)))
         elif verdict.left:
             if relation is not None and (relation.near or relation.ids):
                 self._note(self.queue.passing(*arrival.id, head))

@@ -125,7 +125,7 @@ class Node:
         self.receiver = Receiver(
             ctx, self.repair.on_gap, self._on_opened, self.repair.on_awaited, lambda by: self._on_named(by)
         )
-        self.repair.attach(self._excuse)
+        self.repair.attach(self._excuse, self.receiver.worth_asking)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.rooms = Rooms(ctx, self.receiver, lambda: self.membership.active)

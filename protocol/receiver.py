@@ -33,6 +33,7 @@ class Receiver:
         "_on_gap",
         "_on_named",
         "_on_opened",
+        "_refusing",
         "retired",
         "streams",
     )
@@ -54,6 +55,8 @@ class Receiver:
         self._on_named = on_named
         self.marks = Marks()
         self.held_bytes = 0
+        self._refusing = False
+        """Something was refused for want of room, and none has been made since."""
         self.streams: dict[StreamId, Stream] = {}
         self.retired = RetiredStreams()
 
@@ -93,6 +96,15 @@ class Receiver:
             first, stream.lastseen = stream.lastseen + 1, last
             self._gap(stream, first, last)
         return stream
+
+    def worth_asking(self, stream: Stream) -> list[tuple[int, int]]:
+        """Where to look for what is missing. With no room to hold anything back that is the first gap, and what marks
+        wait for: the rest would be refused, and would have taken the place of what is needed on a slow link."""
+        gaps = stream.gaps
+        if not self._refusing or gaps is None or not gaps.held:
+            return [(stream.next, stream.lastseen)]
+        held = gaps.held[0].first
+        return [(stream.next, held - 1), *((seq, seq) for seq in self.marks.named(stream.id, held, stream.lastseen))]
 
     def excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
         """What is missing of a span will never come: tell the application in its turn, and go on."""
@@ -188,11 +200,13 @@ class Receiver:
         return True
 
     def _is_full(self, packet: Packet) -> bool:
-        return self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max
+        # A mark takes no room, and makes some: whoever refuses it is sent it again and again.
+        return bool(packet.blob) and self.held_bytes + len(packet.blob) > self._ctx.config.hold_bytes_max
 
     def _hold_what_is_named(self, stream: Stream, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         """No room to hold it back: it is repaired when its turn comes. Only what a mark waits for is let in, or its
         turn might never come: earlier events that it obsoletes are sent to us as marks, again and again."""
+        self._refusing = True
         fresh: list[Packet] = []
         for seq in self.marks.named(stream.id, packet.first, packet.last):
             fresh += self._take(stream, packet.cut(seq, seq), from_logger)
@@ -241,6 +255,7 @@ class Receiver:
             stream.next = last + 1
             if isinstance(what, Packet):
                 self.held_bytes -= len(what.blob)
+                self._refusing = False
                 self._ctx.effects.append(Deliver(what))
             else:
                 self._ctx.effects.append(Skip(stream.id, first, last, what))

@@ -40,7 +40,8 @@ class Repair:
 
     __slots__ = (
         "_ageing", "_awaited", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_late", "_membership",
-        "_on_late", "_open", "_selection", "_serial", "_turn", "_unanswered", "_wanted", "hurry",
+        "_on_late", "_open", "_selection", "_serial", "_turn", "_unanswered", "_wanted",
+        "_worth_asking", "hurry",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,7 @@ class Repair:
         self._wanted = wanted
         self._on_late = on_late
         self._excuse: Callable[[Stream, int, int, Reason], None] | None = None
+        self._worth_asking: Callable[[Stream], list[Range]] = lambda stream: [(stream.next, stream.lastseen)]
         self._open: dict[StreamId, Stream] = {}
         self._grace: deque[tuple[float, Stream, int, int]] = deque()
         self._awaited: list[tuple[float, int, Stream, int, int]] = []
@@ -72,9 +74,15 @@ class Repair:
         self.hurry = False
         """A gap has opened since the last round: do not wait for a slow one."""
 
-    def attach(self, excuse: Callable[[Stream, int, int, Reason], None]) -> None:
-        """`excuse(stream, first, last, reason)` is how to say that something will not come."""
+    def attach(
+        self,
+        excuse: Callable[[Stream, int, int, Reason], None],
+        worth_asking: Callable[[Stream], list[Range]],
+    ) -> None:
+        """`excuse(stream, first, last, reason)` is how to say that something will not come; `worth_asking(stream)`
+        tells where what is missing would be taken in."""
         self._excuse = excuse
+        self._worth_asking = worth_asking
 
     @property
     def quiet(self) -> bool:
@@ -195,8 +203,9 @@ class Repair:
                         gaps.missing.remove(first, last)
                         gaps.early.remove(first, last)
                         gaps.gmissing.add(first, last)
-            _extend(peers, stream, gaps.askable(gaps.gmissing, stream.next, stream.lastseen))
-            _extend(loggers, stream, gaps.askable(gaps.missing, stream.next, stream.lastseen))
+            for first, last in self._worth_asking(stream):
+                _extend(peers, stream, gaps.askable(gaps.gmissing, first, last))
+                _extend(loggers, stream, gaps.askable(gaps.missing, first, last))
         self._recover(loggers)
         return self._fly(peers, target, logger=False) if target is not None else ()
 

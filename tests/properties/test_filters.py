@@ -8,7 +8,7 @@ warns of: naming an event of *another* stream that has a key, and naming one who
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
@@ -17,10 +17,13 @@ from gossamer.lab.subscriber import Subscriber, Subscriptions, slot_of
 from gossamer.matching import Selector
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId
+from gossamer.protocol import delivery, reception
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.config import Config
 from gossamer.protocol.obsolescence import Told, obsoletes, order
+from gossamer.protocol.purge_index import Index
 from gossamer.protocol.shown import Left
+from gossamer.protocol.transactions import Applied, Assembler
 from properties.selectors import attributes as any_attributes
 from properties.selectors import selectors as any_selectors
 
@@ -194,7 +197,7 @@ def run(plan, seed=1):
         assert mesh.stream(node) == STREAMS[node]
         mesh.world.publish(node, STREAMS[node], contents)
     mesh.heal()
-    assert mesh.settle(), mesh.lacking()
+    assert mesh.settle(300.0), mesh.lacking()
     assert mesh.run_until(lambda: all(each.idle for each in found.values()), 600.0)
     for at in found.values():
         assert at.losses == 0
@@ -284,3 +287,74 @@ def test_every_subscriber_ends_with_what_holds(plan, seed):
 @given(plans(size=70), st.integers(0, 2**16))
 def test_every_subscriber_ends_with_what_holds_at_length(plan, seed):
     check(plan, seed)
+
+
+# What it would find -------------------------------------------------------------------------------------------------
+
+
+def drop_notices(monkeypatch):
+    put = delivery.Feed._put
+
+    def silent(self, entry):
+        entry.payload.lefts = ()
+        if entry.payload.event is not None:
+            put(self, entry)
+
+    monkeypatch.setattr(delivery.Feed, "_put", silent)
+
+
+def let_late_ones_through(monkeypatch):
+    monkeypatch.setattr(delivery.Intake, "_obsoleter", lambda *_: None)
+
+
+def apply_parts_at_once(monkeypatch):
+    class Hasty(Assembler):
+        def on_event(self, event):
+            return [Applied((event,))]
+
+    monkeypatch.setattr(reception, "Assembler", Hasty)
+
+
+def match_before_it_is_whole(monkeypatch):
+    class Hasty(Assembler):
+        def on_event(self, event):
+            return [Applied((event,))]
+
+        def on_omitted(self, *_):
+            return []
+
+    monkeypatch.setattr(delivery, "Assembler", Hasty)
+
+
+def purge_parts_for_a_plain_event(monkeypatch):
+    obsoleted = Index.obsoleted
+
+    def greedy(self, stream, seq, head):
+        state = self.streams.get(stream)
+        parts = {} if state is None or head.relation is not None else state.parts.get(head.key, {})
+        return list(dict.fromkeys([*obsoleted(self, stream, seq, head), *parts.values()]))
+
+    monkeypatch.setattr(Index, "obsoleted", greedy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        drop_notices,
+        let_late_ones_through,
+        apply_parts_at_once,
+        match_before_it_is_whole,
+        purge_parts_for_a_plain_event,
+    ],
+)
+def test_a_broken_broker_is_found(breaks, monkeypatch):
+    breaks(monkeypatch)
+
+    @settings(max_examples=500, database=None, phases=[Phase.generate])
+    @given(plans(), st.integers(0, 2**16))
+    def every_subscriber_ends_with_what_holds(plan, seed):
+        check(plan, seed)
+
+    with pytest.raises(AssertionError):
+        every_subscriber_ends_with_what_holds()

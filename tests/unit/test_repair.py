@@ -39,7 +39,7 @@ class Bench:
         self.late = []
         self.repair = RepairMachine(self.ctx, self.members, Selection(self.ctx), wanted, self.late.append)
         self.receiver = Receiver(self.ctx, self.repair.on_gap, on_awaited=self.repair.on_awaited)
-        self.repair.attach(self.receiver.excuse)
+        self.repair.attach(self.receiver.excuse, self.receiver.worth_asking)
 
     def _did(self):
         for stream in self.receiver.streams.values():
@@ -435,3 +435,28 @@ def test_a_peers_repair_closes_the_gap():
     effects = receive(me, "a", Repair((packet(0),)))
     assert [effect.packet.first for effect in effects] == [0, 1]
     assert me.repair.quiet
+
+
+def full():
+    """A receiver with one packet held back, and no room for another."""
+    bench = Bench(hold_bytes_max=len(packet(3).blob))
+    bench.receiver.accept(packet(3), False)
+    bench.gap(4, 9)
+    bench.receiver.accept(packet(7), False)
+    assert bench.gaps().lacks(0, 9) == [(0, 2), (4, 9)], "refused"
+    return bench
+
+
+def test_a_mark_is_taken_in_though_there_is_no_room():
+    bench = full()
+    bench.receiver.accept(marked(5, 6, 9, final=True), False)
+    assert bench.gaps().lacks(0, 9) == [(0, 2), (4, 4), (7, 9)]
+
+
+def test_with_no_room_only_the_first_gap_and_what_marks_wait_for_are_asked_for():
+    bench = full()
+    bench.receiver.accept(marked(2, 2, 9), False)
+    assert bench.at(GRACE_S) != []
+    bench.ctx.now = 100.0
+    _, lacks = bench.round(100.0)
+    assert lacks == (Span(S, ((0, 2), (9, 9))),)
