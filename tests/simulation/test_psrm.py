@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gossamer.lab.application import Consumer
+from gossamer.lab.faults import DropIf
 from gossamer.lab.mutants import become
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Journal, Observer
@@ -16,8 +17,9 @@ from gossamer.lab.world import World
 from gossamer.messages import codec
 from gossamer.messages.event import Content
 from gossamer.messages.packet import Reason, pack
-from gossamer.messages.wire import Data, Gossip, Message, Recover, Request, Sent, Taken
+from gossamer.messages.wire import Data, Gossip, Message, Recover, Request, Sent, Span, Taken
 from gossamer.protocol.config import Config
+from gossamer.protocol.effects import Acked
 from gossamer.protocol.links import Link, Links
 from gossamer.protocol.node import Node
 
@@ -160,3 +162,56 @@ def test_an_idle_system_with_a_window_differs_by_its_probes_only() -> None:
     assert [seen for seen in within if seen not in probes] == without
     probed, sent = (sum(len(bytes_sent) for *_, bytes_sent in encoded(seen)) for seen in (probes, without))
     assert 0 < probed < 0.05 * sent
+
+
+def test_a_mesh_with_every_link_saturated_goes_on_delivering() -> None:
+    """Twice as much as the links carry, over fifty keys: whoever is behind is so by seconds, not for good."""
+    config = Config(link_bandwidth_bps=60_000)
+    world = World(1, config=config)
+    world.add("L", logger=True)
+    for name in "abc":
+        world.add(name, peers=("L",))
+    world.run(2.0)
+    rng, stream, start_s = Random(1), stream_of("a", 1), world.now_s
+    consumers = [Consumer(world, name, events_max=100_000) for name in "bc"]
+    for number in range(1_500):
+        content = Content(key=f"key-{rng.randrange(50)}", attributes={"number": number}, body=bytes(300))
+        world.at(start_s + number / 50, world.publish, "a", stream, (content,))
+    world.run(start_s + 30.0)
+    for consumer in consumers:
+        assert len(consumer.applied) + len(consumer.omitted) > 1_200, "while it lasts"
+    assert world.run_until(lambda: all(len(c.applied) + len(c.omitted) == 1_500 for c in consumers), 60.0, every_s=1.0)
+    states = [{key: event.attributes["number"] for key, event in consumer.state.items()} for consumer in consumers]
+    assert states[0] == states[1]
+    assert len(states[0]) == 50
+
+
+def test_what_is_acknowledged_as_logged_survives_every_broker() -> None:
+    """A mark is no excuse to a logger, final or not, without what it names: that may be in brokers' memory alone."""
+    world = World(3, config=Config(link_window_bytes=60))
+    world.add("L", logger=True)
+    acked: list[int] = []
+
+    class Acks(Observer):
+        def acked(self, at_s: float, node: str, acknowledged: Acked) -> None:
+            acked.append(acknowledged.last)
+
+    world.observe(Acks())
+    for name in "ab":
+        world.add(name, peers=("L",))
+    world.run(2.0)
+    stream = stream_of("a", 1)
+    stuck = DropIf(lambda source, to, message: (source, to) == ("L", "a") and isinstance(message, Taken))
+    world.add_rule(stuck)
+    for number, key in enumerate([None, "x", "y", "x"]):
+        world.publish("a", stream, (Content(key=key, attributes={"number": number}),))
+        world.run(world.now_s + 0.3)
+    world.remove_rule(stuck)
+    world.add_rule(DropIf(lambda _, to, message: to == "L" and isinstance(message, Data) and message.packet.last == 3))
+    world.run(world.now_s + 1.0)
+    for name in "abL":
+        world.crash(name)
+    on_disk = {
+        seq for packet in world.hosts["L"].storage.load((Span(stream, ((0, 3),)),)) for seq, _ in packet.encoded()
+    }
+    assert set(range(max(acked) + 1)) <= on_disk
