@@ -28,7 +28,7 @@ Why not purge whatever is obsolete, anywhere? Because what obsoletes it may neve
 
 from typing import NamedTuple
 
-from gossamer.messages.event import REACH_MAX, Head
+from gossamer.messages.event import REACH_MAX, Head, Relation
 from gossamer.messages.ids import EventId, group_of
 
 Order = tuple[float | int, str, int]
@@ -46,6 +46,15 @@ def order(event: Told) -> Order:
     """Its place among the events of its group and key (row P4)."""
     (stream, seq), head = event
     return (head.time_ns if head.rank is None else head.rank, stream, seq)
+
+
+def named(by: EventId, relation: Relation | None) -> list[EventId]:
+    """What an event obsoletes by a bit or an id, rather than by its key."""
+    if relation is None:
+        return []
+    near = int.from_bytes(relation.near, "little")
+    ids = [EventId(by.stream, by.seq - at) for at in range(1, near.bit_length() + 1) if near >> (at - 1) & 1]
+    return [*ids, *relation.ids]
 
 
 def obsoletes(newer: Told, older: Told) -> bool:

@@ -17,18 +17,19 @@ by whoever names it, so of those the last 256 seqs of a stream are remembered, a
 Parts of a transaction show nothing yet: a part that matches is delivered, and counts from its commit on; until then
 what was shown before stays shown. The commit goes to whoever was delivered a part that waits for it, whatever the
 selector, and to nobody else (row S3): a purged commit is stood for by the next one. What a commit obsoletes and its
-parts do not replace has left.
+parts do not replace has left. So parts that do not match are remembered too: the commit that stands for theirs may set
+other keys, and name what stands further back than a bit reaches.
 
 What is fed here is in the order of its stream, and is not obsolete by something that was fed before: late arrivals of
 scope "group" are rejected once for all subscriptions (row S4), since one that was told that a key left has forgotten
 why. An omission needs nothing here if it was obsolete, for what obsoleted it comes; what is lost is told by `on_lost`.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gossamer.messages.event import REACH_MAX, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
-from gossamer.protocol.obsolescence import Order, Told, order
+from gossamer.protocol.obsolescence import Order, Told, named, order
 
 FAR_MAX = 4_096
 STREAMS_MAX = 4_096
@@ -41,6 +42,8 @@ class Left(NamedTuple):
 
     key: str | None
     id: EventId
+    group: bool = False
+    """Whether the key is one of the group (scope "group"), and not of the stream."""
 
 
 class Verdict(NamedTuple):
@@ -48,6 +51,9 @@ class Verdict(NamedTuple):
 
     deliver: bool
     left: tuple[Left, ...] = ()
+    replaced: tuple[Left, ...] = ()
+    """What was shown and is named by the event that is delivered in its place. Nobody needs a notice of these, unless
+    that event is purged for something that does not name them."""
 
 
 DELIVER, NOTHING = Verdict(True), Verdict(False)
@@ -57,15 +63,17 @@ Slot = tuple[str, str]
 
 
 class _Part(NamedTuple):
-    """A part that was delivered and is not committed."""
+    """A part that is not committed; it was delivered if it matches."""
 
     id: EventId
     key: str | None
+    matches: bool
     deleted: bool
     first: int
     commit: int
-    since: bool | None = None
-    """Its commit was left out for a later one, and plain events set its key in between: whether the last matched."""
+    overtaken: Literal["no", "shown", "unseen"] = "no"
+    """By a plain event of its key, while its own commit was left out for the next one; the last of them matched, or it
+    did not, and nobody has told the subscription."""
 
 
 class Shown:
@@ -90,7 +98,7 @@ class Shown:
                 return self._plain(id, head.key, matches, deleted)
             return self._add(id) if matches else NOTHING
         if relation.part is not None:
-            return self._part(id, head.key, relation.part, deleted) if matches else NOTHING
+            return self._part(id, head.key, relation.part, matches, deleted)
         if relation.group and head.key is not None:
             return self._set((group_of(id.stream), head.key), id, order(Told(id, head)), matches, deleted)
         if relation.commit is not None:
@@ -101,7 +109,13 @@ class Shown:
             verdict = self._plain(id, head.key, matches, deleted)
         elif matches:
             self._add(id)
-        return verdict if matches else Verdict(False, (*verdict.left, *gone)) if gone else verdict
+        if not gone:
+            return verdict
+        return Verdict(True, (), tuple(gone)) if matches else Verdict(False, (*verdict.left, *gone))
+
+    def shows(self, slot: Slot) -> bool:
+        """Whether a key is shown now."""
+        return slot in self._slots
 
     def on_lost(self, stream: StreamId, first: int, last: int) -> None:
         """These never came, and not because they were obsolete: parts that need them will not be applied."""
@@ -119,8 +133,9 @@ class Shown:
 
     def _plain(self, id: EventId, key: str, matches: bool, deleted: bool) -> Verdict:
         if self._parts and id.stream in self._parts:
+            by: Literal["shown", "unseen"] = "shown" if matches else "unseen"
             parts = self._parts[id.stream]
-            self._parts[id.stream] = [part._replace(since=matches) if part.key == key else part for part in parts]
+            self._parts[id.stream] = [part._replace(overtaken=by) if part.key == key else part for part in parts]
         return self._set((id.stream, key), id, None, matches, deleted)
 
     def _set(self, slot: Slot, id: EventId, place: Order | None, matches: bool, deleted: bool) -> Verdict:
@@ -138,7 +153,7 @@ class Shown:
             del self._slots[slot]
         if matches:
             return DELIVER
-        return NOTHING if known is None else Verdict(False, (Left(slot[1], known[0]),))
+        return NOTHING if known is None else Verdict(False, (Left(slot[1], known[0], place is not None),))
 
     def _add(self, id: EventId) -> Verdict:
         stream, seq = id
@@ -164,57 +179,51 @@ class Shown:
         while len(self._far) > self.far_max:
             del self._far[next(iter(self._far))]
 
-    def _part(self, id: EventId, key: str | None, part: tuple[int, int], deleted: bool) -> Verdict:
+    def _part(self, id: EventId, key: str | None, part: tuple[int, int], matches: bool, deleted: bool) -> Verdict:
+        if not matches and key is None:
+            return NOTHING
         first = id.seq - part[0]
-        self._parts.setdefault(id.stream, []).append(_Part(id, key, deleted, first, first + part[1]))
-        return DELIVER
+        self._parts.setdefault(id.stream, []).append(_Part(id, key, matches, deleted, first, first + part[1]))
+        return DELIVER if matches else NOTHING
 
     def _commit(self, id: EventId, head: Head) -> Verdict:
         assert head.relation is not None
         assert head.relation.commit is not None
-        commit = head.relation.commit
-        parts = self._parts.pop(id.stream, [])
-        before = [
-            known[0]
-            for key in commit.keys
-            if (known := self._slots.get((id.stream, key))) is not None and known[0].seq < id.seq - commit.parts
-        ]
-        left = self._show(parts)
-        for old in before:
-            if (
-                old in self._keyed and (gone := self._drop(old)) is not None
-            ):  # else a part that was delivered replaced it
-                left.append(gone)
-        left += self._named(id, head)
-        return Verdict(bool(parts), tuple(left))
-
-    def _show(self, parts: list[_Part]) -> list[Left]:
-        """They are committed; tell which of them were out of date by then, and by nothing that was delivered."""
-        stale, told = [], set()
+        commit, stream = head.relation.commit, id.stream
+        first, keys = id.seq - commit.parts, dict.fromkeys(commit.keys)
+        left: dict[str, Left] = {}
+        parts = self._parts.pop(stream, [])
         for part in parts:
             if part.key is None:
                 self._add(part.id)
-            elif part.since is None:
-                self._set((part.id.stream, part.key), part.id, None, True, part.deleted)
-                told.add(part.key)
-            elif not part.since and not part.deleted:
-                stale.append(Left(part.key, part.id))
-        return [left for left in stale if left.key not in told]
+            elif part.overtaken != "no":
+                if part.overtaken == "unseen" and part.matches:
+                    left[part.key] = Left(part.key, part.id)
+            else:
+                shows = part.matches and (part.id.seq >= first or part.key not in keys)
+                verdict = self._set((stream, part.key), part.id, None, shows, part.deleted)
+                if shows:
+                    left.pop(part.key, None)  # a part that is delivered tells more than a notice
+                elif part.matches:  # one that is obsolete, and needed only by the commit that was left out
+                    left[part.key] = Left(part.key, part.id)
+                elif verdict.left:
+                    left[part.key] = verdict.left[0]
+        for key in keys:
+            known = self._slots.get((stream, key))
+            if known is not None and known[0].seq < first:
+                left[key] = Left(key, known[0])
+                self._drop(known[0])
+        return Verdict(any(part.matches for part in parts), (*left.values(), *self._named(id, head)))
 
     def _named(self, by: EventId, head: Head) -> list[Left]:
         """Forget what this event names by a bit or an id, and tell what of that was shown."""
-        assert head.relation is not None
-        stream, seq = by
-        near = int.from_bytes(head.relation.near, "little")
-        ids = [EventId(stream, seq - 1 - at) for at in _positions(near)]
-        ids += head.relation.ids
-        return [left for id in ids if (left := self._drop(id)) is not None]
+        return [left for id in named(by, head.relation) if (left := self._drop(id)) is not None]
 
     def _drop(self, id: EventId) -> Left | None:
         slot = self._keyed.pop(id, None)
         if slot is not None:
             del self._slots[slot]
-            return Left(slot[1], id)
+            return Left(slot[1], id, "/" not in slot[0])
         if id in self._far:
             del self._far[id]
             return Left(None, id)

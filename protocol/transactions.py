@@ -23,13 +23,15 @@ Marks without a `by` are taken on trust: then a transaction is still whole or ab
 
 What is lost, void or collected, unlike what is obsolete, comes in no other form: a transaction that lacks such a part,
 or whose commit is such a one, is discarded whole. Plain events pass at once, unless something of their stream is held:
-then they wait behind it, or a part applied late would undo what they said.
+then they wait behind it, or a part applied late would undo what they said. The same holds for a notice that something
+of the stream has left (protocol/shown.py): applied before what it speaks of, it would be in vain.
 """
 
 from typing import Literal, NamedTuple
 
 from gossamer.messages.event import Event
 from gossamer.messages.ids import EventId, StreamId
+from gossamer.protocol.shown import Left
 
 HELD_MAX = 65_536
 
@@ -37,7 +39,7 @@ HELD_MAX = 65_536
 class Applied(NamedTuple):
     """To be applied as one: an event by itself, or what a commit stands for, in order; `commit` is that commit."""
 
-    events: tuple[Event, ...]
+    events: tuple[Event | Left, ...]
     commit: Event | None = None
 
 
@@ -62,14 +64,14 @@ class _Span(NamedTuple):
 
 class _Held(NamedTuple):
     seq: int
-    event: Event
+    event: Event | Left
     span: _Span | None = None
     """Of the transaction whose part or commit it is."""
     is_commit: bool = False
 
 
 class _Stream:
-    """What is held of one stream, and why."""
+    """What is held of one stream, and why; forgotten when nothing is, so that most streams leave no trace."""
 
     __slots__ = ("dead", "gone", "held", "id", "last", "open", "outs")
 
@@ -101,6 +103,10 @@ class Assembler:
         """How many events and marks are held, of all streams."""
         self._streams: dict[StreamId, _Stream] = {}
 
+    def __contains__(self, stream: StreamId) -> bool:
+        """Whether anything is remembered of a stream; if not, all but parts and commits of it pass at once."""
+        return stream in self._streams
+
     def on_event(self, event: Event) -> list[Outcome]:
         """A delivered event, the next of its stream."""
         assert event.id is not None, event
@@ -126,7 +132,18 @@ class Assembler:
             if stream.open is not None and stream.open.commit == seq:  # it should have been a commit: a peer's fault
                 self._discard(stream, {stream.open}, outcomes)
             self._hold(stream, _Held(seq, event))
-        return self._release(stream, outcomes)
+        self._release(stream, outcomes)
+        if not stream.held and not stream.outs and stream.dead <= seq:
+            del self._streams[name]  # between transactions, and nothing is waited for: as if it were new
+        return outcomes
+
+    def on_left(self, left: Left) -> list[Outcome]:
+        """A notice about something of a stream, behind whatever came of that."""
+        stream = self._streams.get(left.id.stream)
+        if stream is None or not stream.held:
+            return [Applied((left,))]
+        self._hold(stream, _Held(stream.last, left))
+        return self._release(stream, [])
 
     def on_omitted(
         self, stream: StreamId, first: int, last: int, obsoleted: bool, by: int | EventId | None = None
@@ -235,6 +252,7 @@ class Assembler:
         undecided = min((run[0] for runs in stream.outs.values() for run in runs), default=stream.last + 1)
         for at, one in enumerate(held):
             if one.is_commit and one.seq < undecided:
+                assert isinstance(one.event, Event)
                 outcomes.append(Applied(tuple(each.event for each in held[start:at]), one.event))
                 start = at + 1
             elif one.span is None and start == at:

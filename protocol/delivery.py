@@ -1,0 +1,359 @@
+"""From what a node delivers to what each subscription is sent: the way of an event through a broker (design §4.6, §5).
+
+    a packet -> Intake                    once a broker: transactions made whole, late arrivals found
+             -> the selectors, elsewhere  which subscriptions each event matches
+             -> Dispatch                  only those that match, or that were shown what the event makes obsolete
+             -> Feed, one a subscription  a verdict (protocol/shown.py), and a purging queue that a consumer drains
+
+Transactions are made whole before they are filtered. Whether a commit may be applied depends on what was left out
+before it and on what that was left out for (protocol/transactions.py), and a subscription that sees a tenth of a stream
+could wait for ever for an event that its selector rejects. The same for what is late: an event that outranks another
+may not match, and a subscription that is not told of it cannot know that the other one is old. So both are decided
+once, for all subscriptions, on the whole stream.
+
+A queue then purges again, and what it holds are not only events. `price > 100`, and a consumer that has taken 1:
+
+    came           verdict          the queue
+    1: IBM 101     deliver 1        (taken)
+    2: IBM 103     deliver 2        2
+    3: IBM 99      Left(IBM, 2)     Left         2 is obsolete; the notice takes its place, as an event of IBM would
+    4: IBM 104     deliver 4        4            and is obsolete in its turn: 4 tells more
+
+A notice therefore has the annotation of an event of its key, at the place of the event that caused it. Where that one
+is of another key (it named what left), the notice has the place of what left. What leaves at a commit is told with the
+commit, as one. And whenever something purges a notice that does not itself tell of that key, it takes the notice along:
+a commit that sets IBM obsoletes the notice, but its own part of IBM may not match, and nobody would say so again. The
+same for an event that names others: if it is purged for one that does not name them, that one is sent with a notice.
+
+A full queue of which nothing is obsolete drops nothing. The feed is then *behind*: it keeps what it could not put, at
+most what one event gave rise to, and takes no more until there is room. Meanwhile its events are elsewhere: in a log
+from which they are offered again, each as if it came now, all of them, since what it will be shown is not known yet.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from gossamer.messages.event import Event, Head
+from gossamer.messages.ids import EventId, StreamId, group_of
+from gossamer.messages.packet import Packet
+from gossamer.protocol.entries import Entry, Omitted
+from gossamer.protocol.memory import Memory
+from gossamer.protocol.obsolescence import Told, named
+from gossamer.protocol.purging import BYTES_MAX, PurgingBuffer, Semantic
+from gossamer.protocol.shown import Left, Shown, Slot
+from gossamer.protocol.transactions import Applied, Assembler, Outcome
+
+NOTICE_BYTES = 64
+"""What a notice counts for in a queue."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Arrival(NamedTuple):
+    """An event that is to be matched now."""
+
+    event: Event
+    head: Head
+    size: int
+    by: EventId | None = None
+    """It is late: something that was passed on before obsoletes it."""
+
+    @property
+    def id(self) -> EventId:
+        assert self.event.id is not None
+        return self.event.id
+
+
+class Item(Struct, eq=False):
+    """What a consumer is sent: an event, what has left, or both to be applied as one."""
+
+    event: Event | None
+    lefts: tuple[Left, ...] = ()
+    by: Told | None = None
+    """What the notices are for, if it is not the event."""
+    replaced: tuple[Left, ...] = ()
+    """What the event itself tells to have left, because it names it."""
+
+    @property
+    def is_event(self) -> bool:
+        """Whether there is an event in it for the application; a commit is none."""
+        event = self.event
+        return event is not None and (event.relation is None or event.relation.commit is None)
+
+
+class Intake:
+    """What a node delivers, in the order in which subscriptions may be told of it."""
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = Memory() if memory is None else memory
+        self.assembler = Assembler()
+        self._sizes: dict[EventId, int] = {}
+        """Of what the assembler holds."""
+        self.lost = 0
+        """Events that will not come, and not because they are obsolete; and those of transactions that need them."""
+
+    def on_packet(self, packet: Packet) -> list[Arrival]:
+        """A delivered packet: what of it, and of what was held, can be matched now."""
+        arrivals: list[Arrival] = []
+        stream, assembler = packet.stream, self.assembler
+        sizes = [size for size in packet.table() if size] if packet.holes else packet.table()
+        holes = iter(packet.holes)
+        hole = next(holes, None)
+        for event, size in zip(packet.events(), sizes, strict=True):
+            assert event.id is not None
+            while hole is not None and hole.first < event.id.seq:
+                self._settle(assembler.on_omitted(stream, hole.first, hole.last, True, hole.by), arrivals)
+                hole = next(holes, None)
+            relation = event.relation
+            if stream not in assembler and (relation is None or (relation.part is None and relation.commit is None)):
+                self._pass(event, size, arrivals)
+            else:
+                self._sizes[event.id] = size
+                self._settle(assembler.on_event(event), arrivals)
+        while hole is not None:
+            self._settle(assembler.on_omitted(stream, hole.first, hole.last, True, hole.by), arrivals)
+            hole = next(holes, None)
+        return arrivals
+
+    def on_skip(self, stream: StreamId, first: int, last: int) -> list[Arrival]:
+        """These are lost, void or collected."""
+        self.lost += last - first + 1
+        arrivals: list[Arrival] = []
+        self._settle(self.assembler.on_omitted(stream, first, last, False), arrivals)
+        return arrivals
+
+    def on_retired(self, stream: StreamId) -> list[Arrival]:
+        """Nothing more comes of this stream."""
+        arrivals: list[Arrival] = []
+        self._settle(self.assembler.on_retired(stream), arrivals)
+        return arrivals
+
+    def again(self, arrival: Arrival) -> Arrival:
+        """An arrival as it is now: what was passed on since may obsolete it."""
+        return arrival._replace(by=self._obsoleter(arrival.id, arrival.head))
+
+    def _settle(self, outcomes: Iterable[Outcome], arrivals: list[Arrival]) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, Applied):
+                events = outcome.events if outcome.commit is None else (*outcome.events, outcome.commit)
+                for event in events:
+                    assert isinstance(event, Event)
+                    assert event.id is not None
+                    self._pass(event, self._sizes.pop(event.id), arrivals)
+            else:
+                ids = (EventId(outcome.stream, seq) for seq in range(outcome.first, outcome.last + 1))
+                self.lost += sum(self._sizes.pop(id, None) is not None for id in ids)
+
+    def _pass(self, event: Event, size: int, arrivals: list[Arrival]) -> None:
+        assert event.id is not None
+        head = Head(event.key, event.rank, event.relation, event.time_ns)
+        by = self._obsoleter(event.id, head)
+        self.memory.passed(*event.id, head)  # a late one too: what it obsoletes is obsolete
+        arrivals.append(Arrival(event, head, size, by))
+
+    def _obsoleter(self, id: EventId, head: Head) -> EventId | None:
+        relation = head.relation
+        if relation is not None and (relation.part is not None or relation.commit is not None):
+            return None  # whoever names one has no right to; a transaction is whole, or absent
+        return self.memory.obsoleter(*id, head)
+
+
+class Feed:
+    """What one subscription is sent: verdicts, and the queue in which they wait for its consumer."""
+
+    __slots__ = ("_overdue", "behind", "delivered", "left", "obsoleted", "queue", "shown")
+
+    def __init__(self, events_max: int, bytes_max: int = BYTES_MAX, *, semantic: Semantic = "eager") -> None:
+        self.shown = Shown()
+        self.queue = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow="refuse")
+        self._overdue: deque[Entry] = deque()
+        """What one event gave rise to and the queue had no room for."""
+        self.behind = False
+        """Whether it is read to from a log, and not dispatched to; who reads to the end of the log takes this back."""
+        self.delivered = 0
+        self.obsoleted = 0
+        """Events that match and were left out here, for something that is delivered or that has been told of."""
+        self.left = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it takes nothing more until the consumer has taken something."""
+        return bool(self._overdue)
+
+    def __len__(self) -> int:
+        return len(self.queue) + len(self._overdue)
+
+    def offer(self, arrival: Arrival, matches: bool) -> bool:
+        """The next event; False if it was the last one that there is room for: the feed is behind from here on."""
+        assert not self._overdue, f"{arrival.id} is offered to a feed that is full"
+        event, head = arrival.event, arrival.head
+        relation = head.relation
+        if arrival.by is not None:
+            self.obsoleted += matches
+            if relation is not None and relation.group:
+                return True
+            # What it obsoletes is obsolete all the same, and what came before it may not have named that.
+            matches = False
+        verdict = self.shown.on_event(arrival.id, head, matches, event.deleted)
+        if verdict.deliver or (verdict.left and relation is not None and relation.commit is not None):
+            self._put(Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=verdict.replaced)))
+        elif verdict.left:
+            if relation is not None and (relation.near or relation.ids):
+                self._note(self.queue.passing(*arrival.id, head))
+            for left in verdict.left:
+                self._put(_notice(left, Told(arrival.id, head)))
+        if self._overdue:
+            self.behind = True
+        return not self._overdue
+
+    def take(self, events_max: int, bytes_max: int = BYTES_MAX) -> list[Item]:
+        """Send so much, and put what was waiting for the room."""
+        items: list[Item] = [entry.payload for entry in self.queue.take(events_max, bytes_max)]
+        for item in items:
+            self.delivered += item.is_event
+            self.left += len(item.lefts)
+        overdue, self._overdue = self._overdue, deque()
+        for entry in overdue:
+            self._put(entry)
+        return items
+
+    def _put(self, entry: Entry) -> None:
+        if self._overdue:
+            self._overdue.append(entry)
+            return
+        omissions = self.queue.append(entry.stream, entry.seq, entry.head, entry.size, entry.payload)
+        if omissions:
+            if omissions[-1].refused:
+                self._overdue.append(entry)
+                omissions = omissions[:-1]
+            self._note(omissions)
+
+    def _note(self, omissions: Sequence[Omitted]) -> None:
+        for omitted in omissions:
+            item: Item = omitted.entry.payload
+            self.obsoleted += item.is_event
+            if item.lefts or item.replaced:
+                self._take_along(item, omitted, omissions)
+
+    def _take_along(self, item: Item, omitted: Omitted, omissions: Sequence[Omitted]) -> None:
+        """What a purged entry would have told to have left is told by what purged it; if that is not in the queue, by
+        itself."""
+        entry, newer = omitted.entry, omitted.newer
+        if not isinstance(newer, Entry):  # from a lazy queue, or not in the queue at all
+            by, others = newer, [*self.queue, *(each.entry for each in omissions)]
+            newer = next((each for each in others if each.id == by and each is not entry), None)
+        if newer is None:
+            for left in item.lefts + item.replaced:
+                self._put(_own_notice(left, item.by))
+            return
+        heir: Item = newer.payload
+        ids = named(newer.id, newer.head.relation) if heir.is_event and newer.head is not None else ()
+        untold = [left for left in item.lefts + item.replaced if not _tells(newer, left)]
+        heir.lefts = (*(left for left in untold if left.id not in ids), *heir.lefts)
+        heir.replaced = (*(left for left in untold if left.id in ids), *heir.replaced)
+
+
+class Dispatch(Generic[Key]):
+    """Many feeds: each event goes to those that match it, and to those that were shown what it may obsolete.
+
+    That nobody else need hear of it is why a broker with many subscriptions costs what its matches cost.
+    """
+
+    def __init__(self) -> None:
+        self.feeds: dict[Key, Feed] = {}
+        self._holders: dict[Slot, dict[Key, None]] = {}
+        """Who was shown a key, or sent an uncommitted part that sets it; some may have been told since that it left."""
+        self._watchers: dict[StreamId, dict[Key, None]] = {}
+        """Who was sent anything of a stream: concerned by whatever names events of it."""
+
+    def add(self, key: Key, feed: Feed) -> None:
+        self.feeds[key] = feed
+
+    def remove(self, key: Key) -> None:
+        """Forget a feed; where it is still mentioned it is passed over."""
+        del self.feeds[key]
+
+    def on_batch(self, arrivals: Sequence[Arrival], matched: Sequence[Sequence[Key]]) -> dict[Key, int]:
+        """Events and whom each of them matches. Feeds that fall behind are returned, each with how many of these
+        arrivals it has taken; those that are behind already are offered nothing."""
+        fell: dict[Key, int] = {}
+        feeds = self.feeds
+        for count, (arrival, keys) in enumerate(zip(arrivals, matched, strict=True), 1):
+            for key in keys:
+                if not feeds[key].behind and not self.offer(key, arrival, True):
+                    fell[key] = count
+            head = arrival.head
+            if (head.key is not None or head.relation is not None) and (others := self._concerned(arrival)):
+                matching = frozenset(keys)
+                for key in [key for key in others if key not in matching and key in feeds]:
+                    if not feeds[key].behind and not self.offer(key, arrival, False):
+                        fell[key] = count
+        return fell
+
+    def offer(self, key: Key, arrival: Arrival, matches: bool) -> bool:
+        """One event to one feed; False if that is behind from here on."""
+        feed = self.feeds[key]
+        going = feed.offer(arrival, matches)
+        slot = _slot(arrival)
+        if matches and arrival.by is None:
+            self._watchers.setdefault(arrival.id.stream, {})[key] = None
+            if slot is not None:
+                self._holders.setdefault(slot, {})[key] = None
+        elif slot is not None and not _is_part(arrival) and not feed.shown.shows(slot):
+            holders = self._holders.get(slot)
+            if holders is not None:
+                holders.pop(key, None)
+                if not holders:
+                    del self._holders[slot]
+        return going
+
+    def _concerned(self, arrival: Arrival) -> dict[Key, None]:
+        slot, relation = _slot(arrival), arrival.head.relation
+        holders = self._holders.get(slot, {}) if slot is not None else {}
+        if relation is None or not (relation.near or relation.ids or relation.commit is not None):
+            return holders
+        concerned = dict(holders)
+        if relation.near or relation.commit is not None:
+            concerned |= self._watchers.get(arrival.id.stream, {})
+        for stream, _ in relation.ids:
+            concerned |= self._watchers.get(stream, {})
+        return concerned
+
+
+def _slot(arrival: Arrival) -> Slot | None:
+    head = arrival.head
+    if head.key is None:
+        return None
+    stream = arrival.id.stream
+    return (group_of(stream) if head.relation is not None and head.relation.group else stream), head.key
+
+
+def _is_part(arrival: Arrival) -> bool:
+    return arrival.head.relation is not None and arrival.head.relation.part is not None
+
+
+def _notice(left: Left, by: Told) -> Entry:
+    """A notice as an entry: at the place of its cause, if that is of the same key, else at that of what left."""
+    head = by.head
+    grouped = head.relation is not None and head.relation.group
+    same = left.key is not None and left.key == head.key and left.group == grouped
+    if same and (grouped or left.id.stream == by.id.stream):
+        return Entry(*by.id, head if grouped else Head(left.key), NOTICE_BYTES, Item(None, (left,), by))
+    return _own_notice(left, by)
+
+
+def _own_notice(left: Left, by: Told | None) -> Entry:
+    head = None if left.key is None or left.group else Head(left.key)
+    return Entry(*left.id, head, NOTICE_BYTES, Item(None, (left,), by))
+
+
+def _tells(newer: Entry, left: Left) -> bool:
+    """Whether what an entry says of the key makes a notice superfluous."""
+    head = newer.head
+    if head is None or head.key is None or head.key != left.key:
+        return False
+    grouped = head.relation is not None and head.relation.group
+    return grouped == left.group and (grouped or newer.stream == left.id.stream)
