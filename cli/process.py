@@ -32,11 +32,15 @@ class Announcement:
     def on_became(self, status: Status) -> None:
         if status == "member" and not self._made and self.runtime is not None:
             self._made = True
-            name, address = self.runtime.name, self.runtime.address
+            name, address, clients = self.runtime.name, self.runtime.address, self.runtime.clients
+            told = {"role": self._role, "node": name, "mesh": address}
+            if clients is not None:
+                told["url"] = clients.address
             if self._as_json:
-                print(json.dumps({"role": self._role, "node": name, "mesh": address}), flush=True)
+                print(json.dumps(told), flush=True)
             else:
-                print(f"{self._role} {name} is ready: mesh {address}", flush=True)
+                served = "" if clients is None else f"clients {clients.address}, "
+                print(f"{self._role} {name} is ready: {served}mesh {address}", flush=True)
 
 
 def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:

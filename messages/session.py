@@ -43,7 +43,7 @@ Sub = Annotated[int, Meta(ge=0, le=SUBS_MAX)]
 Name = Annotated[str, Meta(max_length=200)]
 Text = Annotated[str, Meta(max_length=SELECTOR_LENGTH_MAX)]
 Policy = Literal["eager", "lazy", "random", "none"]
-Code = Literal["usage", "selector", "limit", "version", "authorization", "superseded", "closed"]
+Code = Literal["usage", "selector", "limit", "version", "authorization", "superseded", "closed", "stream"]
 Departure = tuple[Key | None, EventId, bool]
 """Something that was shown has left: its key, its id, and whether the key was its group's."""
 
@@ -185,6 +185,8 @@ class Notice(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
     together: bool
     left: Annotated[tuple[Departure, ...], Meta(max_length=ITEMS_MAX)]
     by: tuple[EventId, Head] | None = None
+    replaced: Annotated[tuple[Departure, ...], Meta(max_length=ITEMS_MAX)] = ()
+    """What the event itself tells to have left: a notice only if it is purged for something that does not."""
 
 
 class Items(_Message, frozen=True, tag=38):
