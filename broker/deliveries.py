@@ -9,6 +9,8 @@ once for all that get the same; only one that does not has a queue to look after
 The first event that is not plain turns its group over to protocol/delivery.py, which asks these questions for each
 subscription by itself, and answers them for every kind of event.
 
+What came lately is kept for clients that come from another broker, and go on where they were with that one.
+
 A queue that is full of what is not obsolete makes its subscription *fall behind*. It is then read to from a log of what
 came since, shared by all that are behind, and is live again when it has come to the end. The log is bounded, too: what
 falls out of it is counted as lost, and told (design §4.6).
@@ -17,19 +19,22 @@ falls out of it is counted as lost, and told (design §4.6).
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
+from time import monotonic
 from typing import Any, Protocol
 
 from gossamer.matching import Index, Selector
 from gossamer.messages.event import REACH_MAX, Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
 from gossamer.messages.packet import Packet
-from gossamer.messages.session import Counts, Gap, Items, Notice, Run, Subscribe, encode
+from gossamer.messages.session import Counts, Gap, Had, Items, Notice, Run, Subscribe, encode
 from gossamer.protocol.delivery import Arrival, Dispatch, Feed, Intake, Item
 from gossamer.protocol.purging import Semantic
 from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
 
 LOG_BYTES_MAX = 64 * 2**20
 QUEUE_BYTES_MAX = 16 * 2**20
+RECENT_BYTES_MAX = 32 * 2**20
+RECENT_S = 60.0
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
@@ -50,7 +55,20 @@ class Outlet(Protocol):
 class Subscriber:
     """One subscription of one client."""
 
-    __slots__ = ("at", "feed", "granted", "group", "key", "lost", "outlet", "selector", "sent", "sub", "told")
+    __slots__ = (
+        "at",
+        "feed",
+        "granted",
+        "group",
+        "history",
+        "key",
+        "lost",
+        "outlet",
+        "selector",
+        "sent",
+        "sub",
+        "told",
+    )
 
     def __init__(self, key: int, outlet: Outlet, group: str, wanted: Subscribe) -> None:
         self.key = key
@@ -64,6 +82,8 @@ class Subscriber:
         self.sent = 0
         self.lost = 0
         self.told = (0, 0)
+        self.history: deque[Arrival] = deque()
+        """What it is to be read first: what came before it did."""
         self.at = (0, 0)
         """Where in the log it reads on, while it is behind: the batch, and the place in it."""
 
@@ -134,6 +154,16 @@ class _Plain:
                     of_packet[event.key] = event.id.seq
         return found | {EventId(stream, seq): name for name, seq in of_packet.items()}
 
+    def take_over(self, key: int, shown: Shown) -> None:
+        """A subscription that has caught up: what it was shown before its time here becomes known to all."""
+        for (stream, name), id in shown.shown():
+            at = self.shown.setdefault(stream, {})
+            known = at.get(name)
+            if known is None:
+                at[name] = id.seq, [key]
+            elif known[0] == id.seq and key not in known[1]:
+                at[name] = id.seq, [*known[1], key]
+
 
 class _Noting(Dispatch[int]):
     """Notes which feeds were offered something."""
@@ -172,6 +202,8 @@ class Deliveries:
         self._log_bytes_max = log_bytes_max
         self._groups: dict[str, _Group] = {}
         self._keys = 0
+        self._recent: deque[tuple[float, Packet]] = deque()
+        self._recent_bytes = 0
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
         self.events_matched = 0
@@ -188,7 +220,27 @@ class Deliveries:
         at.index.add(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)
         self.subscribers[subscriber.key] = subscriber
+        if wanted.had is not None:
+            self._resume(at, subscriber, wanted.had)
         return subscriber
+
+    def _resume(self, group: _Group, subscriber: Subscriber, had: Had) -> None:
+        """Begin behind, with what came since the client was last sent something elsewhere."""
+        since = monotonic() - had.age_s
+        for came_at, packet in self._recent:
+            if group_of(packet.stream) != subscriber.group:
+                continue
+            last = had.positions.get(packet.stream)
+            if last is None and came_at < since:
+                continue
+            for arrival in _arrivals(packet, packet.events()):
+                if last is None or arrival.id.seq > last:
+                    subscriber.history.append(arrival)
+        if subscriber.history:
+            subscriber.feed.behind = True
+            group.behind[subscriber.key] = None
+            subscriber.at = group.log_first + len(group.log), 0
+            self._waiting[subscriber.key] = None
 
     def update(self, subscriber: Subscriber, selector: str) -> None:
         """From the next event on it is the new selector that counts; what is shown stays so until it is obsolete."""
@@ -214,6 +266,7 @@ class Deliveries:
     # What the node delivers -----------------------------------------------------------------------------------------
 
     def on_packet(self, packet: Packet) -> None:
+        self._keep(packet)
         group = self._groups.get(group_of(packet.stream))
         if group is None:
             return
@@ -224,6 +277,13 @@ class Deliveries:
                 return
             self._leave_plain(group, group.plain)
         self._on_arrivals(group, group.intake.on_packet(packet))
+
+    def _keep(self, packet: Packet) -> None:
+        now, recent = monotonic(), self._recent
+        recent.append((now, packet))
+        self._recent_bytes += len(packet.blob)
+        while recent and (self._recent_bytes > RECENT_BYTES_MAX or recent[0][0] < now - RECENT_S):
+            self._recent_bytes -= len(recent.popleft()[1].blob)
 
     def on_lost(self, stream: StreamId, first: int, last: int, reason: str) -> None:
         """These will not come: who may have matched them is told."""
@@ -370,9 +430,13 @@ class Deliveries:
 
     def _read_on(self, group: _Group, subscriber: Subscriber) -> None:
         """Offer what came since, as far as there is room."""
-        feed, selector = subscriber.feed, subscriber.selector
+        feed = subscriber.feed
         number, place = subscriber.at
         while not feed.full:
+            if subscriber.history:
+                arrival = subscriber.history.popleft()
+                self._read(group, subscriber, arrival)
+                continue
             if number >= group.log_first + len(group.log):
                 self._catch_up(group, subscriber)
                 return
@@ -382,16 +446,21 @@ class Deliveries:
                 continue
             arrival = batch[place]
             place += 1
-            matches = selector.matches(arrival.event.attributes)
-            if group.plain is not None:
-                feed.offer(arrival, matches)
-            else:
-                group.dispatch.offer(subscriber.key, group.intake.again(arrival), matches)
+            self._read(group, subscriber, arrival)
         subscriber.at = number, place
+
+    def _read(self, group: _Group, subscriber: Subscriber, arrival: Arrival) -> None:
+        matches = subscriber.selector.matches(arrival.event.attributes)
+        if group.plain is not None:
+            subscriber.feed.offer(arrival, matches)
+        else:
+            group.dispatch.offer(subscriber.key, group.intake.again(arrival), matches)
 
     def _catch_up(self, group: _Group, subscriber: Subscriber) -> None:
         subscriber.feed.behind = False
         del group.behind[subscriber.key]
+        if group.plain is not None:
+            group.plain.take_over(subscriber.key, subscriber.feed.shown)
         oldest = min((self.subscribers[key].at[0] for key in group.behind), default=group.log_first + len(group.log))
         while group.log_first < oldest:
             group.log_bytes -= sum(arrival.size for arrival in group.log.popleft())
@@ -425,7 +494,7 @@ class Deliveries:
 
 
 def _arrival(event: Event, size: int) -> Arrival:
-    return Arrival(event, Head(event.key, event.rank, None, event.time_ns), size)
+    return Arrival(event, Head(event.key, event.rank, event.relation, event.time_ns), size)
 
 
 def _arrivals(packet: Packet, events: list[Event]) -> list[Arrival]:

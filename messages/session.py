@@ -79,9 +79,16 @@ class Publish(_Message, frozen=True, tag=2):
     packet: Packet
 
 
+class Had(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What a subscription had at another broker: each stream up to a seq, and whatever else came up to so long ago."""
+
+    positions: Annotated[dict[StreamId, Last], Meta(max_length=ITEMS_MAX)]
+    age_s: Annotated[float, Meta(ge=0.0, le=1e9)]
+
+
 class Subscribe(_Message, frozen=True, tag=3):
     """`credit` is how many events it takes at first; see `Credit`. A `sub` that is there gets the new selector, and
-    keeps all else."""
+    keeps all else. With `had` it goes on from there, and not with what comes next."""
 
     sub: Sub
     selector: Text
@@ -89,6 +96,7 @@ class Subscribe(_Message, frozen=True, tag=3):
     buffer: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
     policy: Policy = "eager"
     order: Literal["fifo", "none"] = "fifo"
+    had: Had | None = None
 
 
 class Unsubscribe(_Message, frozen=True, tag=4):

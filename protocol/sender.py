@@ -33,7 +33,7 @@ class Outgoing:
 
     __slots__ = (
         "acked", "acks", "adopted", "backoff", "began", "closed", "due", "idle", "last_sent_at", "next", "numbers",
-        "queued", "stream", "tried_at", "unlogged",
+        "queued", "stream", "tried_at", "unlogged", "unlogged_last",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId, numbers: Numbering | None = None, adopted: bool = False) -> None:
@@ -49,6 +49,8 @@ class Outgoing:
         self.began: dict[NodeId, int] = {}
         """Where a member began: it has not got what is before, though its position is beyond it."""
         self.acked = -1
+        self.unlogged_last = -1
+        """Acknowledged when there was no logger: whoever waits for one hears of it when there is."""
         self.last_sent_at = 0.0
         self.tried_at = 0.0
         """When the oldest that is not logged was last sent, or the last progress was made."""
@@ -265,7 +267,17 @@ class Sender:
             outgoing.acked = last
             outgoing.backoff = 1
             outgoing.tried_at = self._ctx.now
-            self._ctx.emit(Acked(outgoing.stream, last, "logged" if self._membership.has_loggers else "safe"))
+            if self._membership.has_loggers:
+                outgoing.unlogged_last = -1
+                self._ctx.emit(Acked(outgoing.stream, last, "logged"))
+            else:
+                outgoing.unlogged_last = last if outgoing.adopted else -1
+                self._ctx.emit(Acked(outgoing.stream, last, "safe"))
+        elif outgoing.unlogged_last >= 0 and self._membership.has_loggers:
+            having = [node for node, at in outgoing.acks.items() if at >= outgoing.unlogged_last]
+            if sum(map(self._may_log, having)) >= self._ctx.config.loggers_min:
+                self._ctx.emit(Acked(outgoing.stream, outgoing.unlogged_last, "logged"))
+                outgoing.unlogged_last = -1
 
     def _is_kept(self, outgoing: Outgoing, packet: Packet) -> bool:
         having = [node for node, last in outgoing.acks.items() if last >= packet.last]

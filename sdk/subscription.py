@@ -23,7 +23,7 @@ from gossamer.messages import session
 from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId
-from gossamer.messages.session import Counts, Items, Notice, Policy, Run, Subscribe
+from gossamer.messages.session import Counts, Had, Items, Notice, Policy, Run, Subscribe
 from gossamer.protocol.delivery import Arrival, Feed, Item
 from gossamer.protocol.obsolescence import Told
 from gossamer.protocol.purging import Semantic
@@ -31,6 +31,8 @@ from gossamer.protocol.reception import Reception
 from gossamer.protocol.shown import DELIVER, Verdict
 from gossamer.protocol.shown import Left as Departed
 
+SLACK_S = 2.0
+"""How much longer than we did a broker may have taken to hear of something."""
 WAIT_S = 0.005
 """What waits longer than this when more comes is to be purged."""
 CHUNK_S = 0.01
@@ -113,6 +115,7 @@ class Subscription:
         self._queue = Feed(4 * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
         self._reception = Reception()
         self._positions: dict[StreamId, int] = {}
+        self._began_at: float | None = None
         self._received = 0
         """In this session."""
         self._granted = 0
@@ -262,8 +265,15 @@ class Subscription:
 
     # For the transport's thread -------------------------------------------------------------------------------------
 
-    def asked(self) -> Subscribe:
-        """A new session: what was received in the one before does not count towards its credit."""
+    def asked(self, heard_at: float) -> Subscribe:
+        """A new session, after one that was last heard of then: what was received in that one does not count towards
+        the credit of this one."""
+        now, had = time.monotonic(), None
+        if self._began_at is None:
+            self._began_at = now
+        else:
+            age_s = min(now - heard_at + SLACK_S, now - self._began_at)
+            had = Had(self._positions, age_s)
         with self._lock:
             self._received = 0
             self._granted = self._room()
@@ -272,7 +282,7 @@ class Subscription:
                 self._counts_before[1] + self._counts[1],
             )
             self._counts = (0, 0)
-        return Subscribe(self.number, self.selector, self._granted, self._buffer, self._policy, self._order)
+        return Subscribe(self.number, self.selector, self._granted, self._buffer, self._policy, self._order, had)
 
     def total(self) -> int:
         return self._granted

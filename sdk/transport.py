@@ -76,8 +76,8 @@ class Receiver(Protocol):
 
     number: int
 
-    def asked(self) -> Subscribe:
-        """What to say to a broker that does not know it; whatever was received before was in another session."""
+    def asked(self, heard_at: float) -> Subscribe:
+        """What to say to a broker that does not know it; the one before was last heard of then."""
 
     def total(self) -> int:
         """How many events of this session it takes in all."""
@@ -143,10 +143,11 @@ class Transport:
         self._poller.register(self._wakeup, zmq.POLLIN)
         self._woken = False
         self._url = -1
-        self._lost_at = 0.0
+        self._lost_at = self._lost_heard_at = 0.0
         self._welcomed = False
         self._heard_at = self._pinged_at = self._hello_at = 0.0
         self._pings = 0
+        self._ping_s = PING_S
         self._closing = False
         self._stop_at = NEVER
         self.reconnects = -1
@@ -232,7 +233,7 @@ class Transport:
 
     def _patience_ms(self) -> int:
         now = time.monotonic()
-        until = min(self._pinged_at + PING_S, self._heard_at + SILENCE_S)
+        until = min(self._pinged_at + self._ping_s, self._heard_at + SILENCE_S)
         if not self._welcomed:
             until = min(self._hello_at + HELLO_S, self._lost_at + self._timeout_s)
         return max(0, min(5_000, round(1_000 * (until - now)) + 1))
@@ -245,7 +246,7 @@ class Transport:
                 self._reopen()
         elif now > self._heard_at + SILENCE_S:
             self._reopen()
-        elif now > self._pinged_at + PING_S:
+        elif now > self._pinged_at + self._ping_s:
             self._pinged_at = now
             self._pings += 1
             self._send(Ping(self._pings))
@@ -281,6 +282,7 @@ class Transport:
         now = time.monotonic()
         if self._welcomed:
             self._lost_at = now
+            self._lost_heard_at = self._heard_at
             self._welcomed = False
         elif now > self._lost_at + self._timeout_s:
             return  # told by `_on_time`
@@ -307,11 +309,12 @@ class Transport:
         self._pinged_at = now
         self.node = welcome.node
         self._window_bytes = welcome.window_bytes
+        self._ping_s = min(PING_S, welcome.silence_s / 4)
         self._received_bytes = self._credited_bytes = 0
         self._flying.clear()
         self._unsent = len(self._unacked)
         for receiver in self._receivers.values():
-            self._send(receiver.asked())
+            self._send(receiver.asked(self._lost_heard_at))
         if self.stream is None:
             self.stream = welcome.stream
             self._on_welcome(welcome.stream)
@@ -451,7 +454,7 @@ class Transport:
     def _subscribe(self, receiver: Receiver) -> None:
         self._receivers[receiver.number] = receiver
         if self._welcomed:
-            self._send(receiver.asked())
+            self._send(receiver.asked(self._heard_at))
 
     def _unsubscribe(self, receiver: Receiver) -> None:
         if self._receivers.pop(receiver.number, None) is not None and self._welcomed:

@@ -1,7 +1,7 @@
 """Streams that clients number themselves: forwarded once, kept until logged, moved, ended when nobody's."""
 
 from gossamer.messages.ids import named_stream
-from gossamer.messages.wire import Abandoned, Data, Idle, Ownership, Position, Positions, WhoOwns
+from gossamer.messages.wire import Abandoned, Data, Idle, Member, Ownership, Position, Positions, Roster, WhoOwns
 from gossamer.protocol.effects import Acked, Deliver, Refused
 from gossamer.protocol.inputs import Abandon, Adopt, Close, Forward, Leave, Wake
 from machines import S, node, only, packet, receive, sent
@@ -66,6 +66,16 @@ def test_alone_and_without_loggers_nobodys_word_is_needed():
     me, _ = node(brokers="")
     me.handle(Adopt(S, 0), 0.0)
     assert only(me.handle(Forward(packet(0, 1)), 1.0), Acked) == [Acked(S, 1, "safe")]
+
+
+def test_what_was_safe_before_there_was_a_logger_is_acknowledged_again_when_it_is_logged():
+    me, _ = node(brokers="")
+    me.handle(Adopt(S, 0), 0.0)
+    assert only(me.handle(Forward(packet(0, 1)), 1.0), Acked) == [Acked(S, 1, "safe")]
+    receive(me, "l", Roster((), (Member("l", "member", 1, True),), False), 2.0)
+    assert only(receive(me, "l", positions(me, 0), 2.0), Acked) == []
+    assert only(receive(me, "l", positions(me, 1), 2.0), Acked) == [Acked(S, 1, "logged")]
+    assert only(receive(me, "l", positions(me, 1), 2.0), Acked) == []
 
 
 def test_an_abandoned_stream_is_let_go_once_it_is_logged_and_the_others_are_told():
