@@ -12,6 +12,7 @@ from gossamer.messages.errors import (
 )
 from gossamer.messages.event import Event
 from gossamer.messages.ids import EventId
+from gossamer.sdk import sync
 from gossamer.sdk.client import Client, connect
 from gossamer.sdk.subscription import Commit, Gap, Left, Subscription
 
@@ -34,4 +35,5 @@ __all__ = [
     "UsageError",
     "attr",
     "connect",
+    "sync",
 ]
