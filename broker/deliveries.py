@@ -177,6 +177,27 @@ class _Noting(Dispatch[int]):
         return super().offer(key, arrival, matches)
 
 
+class _Batch:
+    """What came at once, as it is kept for those that are behind."""
+
+    __slots__ = ("_arrivals", "events", "loose", "packet", "size")
+
+    def __init__(self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None) -> None:
+        self.packet = packet
+        self.events = events
+        self._arrivals = arrivals
+        self.loose = packet is not None and all(event.key is None for event in events)
+        """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
+        self.size = sum(arrival.size for arrival in arrivals or ()) if packet is None else len(packet.blob)
+
+    @property
+    def arrivals(self) -> list[Arrival]:
+        if self._arrivals is None:
+            assert self.packet is not None
+            self._arrivals = _arrivals(self.packet, self.events)
+        return self._arrivals
+
+
 class _Group:
     """The subscriptions to one group."""
 
@@ -188,7 +209,7 @@ class _Group:
         self.intake = Intake()
         self.plain: _Plain | None = _Plain()
         self.behind: dict[int, None] = {}
-        self.log: deque[list[Arrival]] = deque()
+        self.log: deque[_Batch] = deque()
         """What came since somebody is behind."""
         self.log_first = 0
         self.log_bytes = 0
@@ -298,8 +319,9 @@ class Deliveries:
     def _on_plain(self, group: _Group, plain: _Plain, packet: Packet, events: list[Event]) -> None:
         matched = group.index.match_batch([event.attributes for event in events])
         leaving = plain.show(packet, events, matched)
+        batch = _Batch(packet, events)
         if group.behind:
-            self._log(group, _arrivals(packet, events))
+            self._log(group, batch)
         shared: dict[Spans, list[Subscriber]] = {}
         for key, spans in _spans(matched).items():
             count = sum(stop - start for start, stop in spans)
@@ -312,11 +334,14 @@ class Deliveries:
                 subscriber.sent += count
                 subscriber.feed.delivered += count
                 shared.setdefault(tuple(spans), []).append(subscriber)
+            elif batch.loose:
+                self._waiting[key] = None
+                self._fall(group, subscriber, batch, [])
             else:
-                self._queue(group, subscriber, packet, events, matched, spans, leaving.pop(key, []))
+                self._queue(group, subscriber, batch, matched, spans, leaving.pop(key, []))
         for key, left in leaving.items():
             if key in self.subscribers and not self.subscribers[key].feed.behind:
-                self._queue(group, self.subscribers[key], packet, events, matched, [], left)
+                self._queue(group, self.subscribers[key], batch, matched, [], left)
         if shared:
             _send_runs(packet, shared)
 
@@ -324,36 +349,34 @@ class Deliveries:
         self,
         group: _Group,
         subscriber: Subscriber,
-        packet: Packet,
-        events: list[Event],
+        batch: _Batch,
         matched: list[list[int]],
         spans: Sequence[tuple[int, int]],
         leaving: list[tuple[int, Left]],
     ) -> None:
         """Put what one subscription gets of a packet into its queue, in order."""
         self._waiting[subscriber.key] = None
-        sizes = packet.table() if not packet.holes else tuple(filter(None, packet.table()))
+        arrivals = batch.arrivals
         verdicts = {place: DELIVER for start, stop in spans for place in range(start, stop)}
         for place, left in leaving:
             verdicts[place] = Verdict(place in verdicts, (left,))
         feed = subscriber.feed
         for place in sorted(verdicts):
-            event = events[place]
             self.events_queued += 1
-            if not feed.settle(_arrival(event, sizes[place]), verdicts[place]):
-                self._fall(group, subscriber, packet, events, matched[: place + 1])
+            if not feed.settle(arrivals[place], verdicts[place]):
+                self._fall(group, subscriber, batch, matched[: place + 1])
                 return
 
-    def _fall(
-        self, group: _Group, subscriber: Subscriber, packet: Packet, events: list[Event], taken: list[list[int]]
-    ) -> None:
-        """A queue is full: from here on the subscription is read to from the log."""
+    def _fall(self, group: _Group, subscriber: Subscriber, batch: _Batch, taken: list[list[int]]) -> None:
+        """A queue is full, or none is needed: from here on the subscription is read to from the log."""
         assert group.plain is not None
+        assert batch.packet is not None
         shown = subscriber.feed.shown = Shown()
-        for id, name in group.plain.shown_to(subscriber.key, packet.stream, events, taken).items():
+        for id, name in group.plain.shown_to(subscriber.key, batch.packet.stream, batch.events, taken).items():
             shown.on_event(id, Head(name), True, False)
         if not group.behind:
-            self._log(group, _arrivals(packet, events))
+            self._log(group, batch)
+        subscriber.feed.behind = True
         self._lag(group, subscriber, len(taken))
 
     def _lag(self, group: _Group, subscriber: Subscriber, taken: int) -> None:
@@ -369,10 +392,14 @@ class Deliveries:
                 for event, keys in zip(events, matched, strict=True):
                     for key in keys if event.key is None else ():
                         self._preset(group, key, event.id, None)
-        for stream, shown in plain.shown.items():
-            for name, (seq, keys) in shown.items():
+        for stream, by_key in plain.shown.items():
+            for name, (seq, keys) in by_key.items():
                 for key in keys:
                     self._preset(group, key, EventId(stream, seq), name)
+
+        for key in group.behind:
+            for (_, name), id in self.subscribers[key].feed.shown.shown():
+                group.dispatch.preset(key, id, name)
 
     def _preset(self, group: _Group, key: int, id: EventId | None, name: str | None) -> None:
         subscriber = self.subscribers.get(key)
@@ -385,11 +412,12 @@ class Deliveries:
         self.events_matched += sum(map(len, matched))
         dispatch = group.dispatch
         was_behind = bool(group.behind)
+        batch = _Batch(None, [], arrivals)
         if was_behind:
-            self._log(group, arrivals)
+            self._log(group, batch)
         fell = dispatch.on_batch(arrivals, matched)
         if fell and not was_behind:
-            self._log(group, arrivals)
+            self._log(group, batch)
         for key, taken in fell.items():
             self._lag(group, self.subscribers[key], taken)
         self._waiting |= dispatch.touched
@@ -397,20 +425,20 @@ class Deliveries:
 
     # The log of those that are behind -------------------------------------------------------------------------------
 
-    def _log(self, group: _Group, arrivals: list[Arrival]) -> None:
-        group.log.append(arrivals)
-        group.log_bytes += sum(arrival.size for arrival in arrivals)
+    def _log(self, group: _Group, batch: _Batch) -> None:
+        group.log.append(batch)
+        group.log_bytes += batch.size
         while group.log_bytes > self._log_bytes_max and len(group.log) > 1:
             self._drop_oldest(group)
 
     def _drop_oldest(self, group: _Group) -> None:
         dropped, number = group.log.popleft(), group.log_first
         group.log_first += 1
-        group.log_bytes -= sum(arrival.size for arrival in dropped)
+        group.log_bytes -= dropped.size
         for key in group.behind:
             subscriber = self.subscribers[key]
             if subscriber.at[0] == number:
-                self._miss(subscriber, dropped[subscriber.at[1] :])
+                self._miss(subscriber, dropped.arrivals[subscriber.at[1] :])
                 subscriber.at = group.log_first, 0
 
     def _miss(self, subscriber: Subscriber, arrivals: list[Arrival]) -> None:
@@ -441,10 +469,16 @@ class Deliveries:
                 self._catch_up(group, subscriber)
                 return
             batch = group.log[number - group.log_first]
-            if place >= len(batch):
+            if batch.loose and group.plain is not None:
+                if len(feed):
+                    break  # what is in the queue comes first
+                place = _send_on(subscriber, batch, place)
+                if place < len(batch.events):
+                    break
+            if place >= len(batch.arrivals if batch.packet is None else batch.events):
                 number, place = number + 1, 0
                 continue
-            arrival = batch[place]
+            arrival = batch.arrivals[place]
             place += 1
             self._read(group, subscriber, arrival)
         subscriber.at = number, place
@@ -463,7 +497,7 @@ class Deliveries:
             group.plain.take_over(subscriber.key, subscriber.feed.shown)
         oldest = min((self.subscribers[key].at[0] for key in group.behind), default=group.log_first + len(group.log))
         while group.log_first < oldest:
-            group.log_bytes -= sum(arrival.size for arrival in group.log.popleft())
+            group.log_bytes -= group.log.popleft().size
             group.log_first += 1
 
     # What goes out --------------------------------------------------------------------------------------------------
@@ -532,6 +566,30 @@ def _send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
             if frame is None:
                 frame = frames[key] = encode(Run(key, packet.stream, ranges, blob))
             outlet.deliver(frame)
+
+
+def _send_on(subscriber: Subscriber, batch: _Batch, place: int) -> int:
+    """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where."""
+    assert batch.packet is not None
+    credit, matches = subscriber.granted - subscriber.sent, subscriber.selector.matches
+    if not subscriber.ready:
+        return place
+    spans: list[tuple[int, int]] = []
+    stop = len(batch.events)
+    for at, event in enumerate(batch.events[place:], place):
+        if matches(event.attributes):
+            if not credit:
+                stop = at
+                break
+            credit -= 1
+            if spans and spans[-1][1] == at:
+                spans[-1] = spans[-1][0], at + 1
+            else:
+                spans.append((at, at + 1))
+    if spans:
+        subscriber.sent = subscriber.granted - credit
+        _send_runs(batch.packet, {tuple(spans): [subscriber]})
+    return stop
 
 
 def _slices(packet: Packet, spans: Spans) -> tuple[tuple[tuple[int, int], ...], bytes]:

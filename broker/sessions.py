@@ -467,6 +467,8 @@ class Sessions:
         session.subscribers.clear()
         self._published.pop(session, None)
         self._blocked.pop(session, None)
+        if not self._blocked:
+            self._retry_at = NEVER
         if self._clients.get(session.client) is session:
             del self._clients[session.client]
         if self._streams.get(session.stream) is session:

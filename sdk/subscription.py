@@ -33,6 +33,7 @@ from gossamer.protocol.shown import Left as Departed
 
 SLACK_S = 2.0
 """How much longer than we did a broker may have taken to hear of something."""
+WINDOW_MAX = 16
 WAIT_S = 0.005
 """What waits longer than this when more comes is to be purged."""
 CHUNK_S = 0.01
@@ -45,7 +46,8 @@ YIELD_EVENTS = 256
 
 
 class Left(NamedTuple):
-    """What this subscription was shown of a key is no longer true, and what is does not match its selector."""
+    """What this subscription was shown of a key, `event`, is no longer true, and what is does not match its selector.
+    An event of that key which is newer than `event`, and came before this, stays."""
 
     key: str | None
     event: EventId
@@ -112,13 +114,16 @@ class Subscription:
         self._lock = threading.Lock()
         self._inbox: deque[Raw] = deque()
         self._came_at = 0.0
-        self._queue = Feed(4 * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
+        self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
         self._reception = Reception()
         self._positions: dict[StreamId, int] = {}
         self._began_at: float | None = None
         self._received = 0
         """In this session."""
         self._granted = 0
+        self._window = buffer
+        """How many may be on the way or wait. It grows for one who keeps up, which needs more on the way than may wait
+        for one who does not."""
         self._current: list[Said] = []
         self._at = 0
         self._chunk = 1
@@ -226,7 +231,9 @@ class Subscription:
             while not said and (self._inbox or len(self._queue)):
                 said = self._applied(self._taken(self._chunk))
         self._current, self._at, self._passed = said, 0, len(said)
-        if self._room() - self._granted >= self._buffer // 4:
+        if self._received >= self._granted and not self._inbox and not len(self._queue):
+            self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and nothing may come
+        if self._room() - self._granted >= self._window // 4:
             self._granted = self._room()
             self._credit(self.number)
         return bool(said)
@@ -275,7 +282,7 @@ class Subscription:
             age_s = min(now - heard_at + SLACK_S, now - self._began_at)
             had = Had(self._positions, age_s)
         with self._lock:
-            self._received = 0
+            self._received = self._granted = 0
             self._granted = self._room()
             self._counts_before = (
                 self._counts_before[0] + self._counts[0],
@@ -288,7 +295,7 @@ class Subscription:
         return self._granted
 
     def _room(self) -> int:
-        return max(0, self._received + self._buffer - len(self._inbox) - len(self._queue))
+        return max(self._granted, self._received + self._window - len(self._inbox) - len(self._queue))
 
     def on_run(self, run: Run, events: list[Event]) -> None:
         self._received += len(events)
@@ -337,6 +344,7 @@ class Subscription:
             if len(self._queue) or (inbox and self._came_at + WAIT_S < now):
                 self._enqueue([*inbox, *raw])
                 inbox.clear()
+                self._window = self._buffer
             else:
                 if not inbox:
                     self._came_at = now

@@ -118,12 +118,13 @@ class Transport:
         """Published, and not yet packed; the application appends."""
         self._next = 0
         self._unacked: deque[Packet] = deque()
-        self._unacked_bytes = 0
+        self.pending_bytes = 0
+        """Packed, and not logged yet."""
         self._unsent = 0
         """How many of the last of these were not sent in this session."""
         self.acks = Acks(-1, -1, -1)
-        self._flown = -1
-        """The last seq that was put on the way in this session."""
+        self.acked = -1
+        """Up to here the stream need not be kept any more."""
         self._flying: deque[int] = deque()
 
         self._receivers: dict[int, Receiver] = {}
@@ -141,7 +142,7 @@ class Transport:
         self._wakeup.setblocking(False)
         self._waker.setblocking(False)
         self._poller.register(self._wakeup, zmq.POLLIN)
-        self._woken = False
+        self.woken = False
         self._url = -1
         self._lost_at = self._lost_heard_at = 0.0
         self._welcomed = False
@@ -159,15 +160,10 @@ class Transport:
         self._thread.start()
 
     def wake(self) -> None:
-        if not self._woken:
-            self._woken = True
+        if not self.woken:
+            self.woken = True
             with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
                 self._waker.send(b"\0")
-
-    @property
-    def pending_bytes(self) -> int:
-        """Packed, and not logged yet."""
-        return self._unacked_bytes
 
     def subscribe(self, receiver: Receiver) -> None:
         self._command(lambda: self._subscribe(receiver))
@@ -218,7 +214,7 @@ class Transport:
         if self._wakeup in ready or self._wakeup.fileno() in ready:
             with suppress(BlockingIOError):
                 self._wakeup.recv(64)
-        self._woken = False  # before looking: what comes after wakes again
+        self.woken = False  # before looking: what comes after wakes again
         now = time.monotonic()
         if dealer in ready:
             self._receive(now)
@@ -371,7 +367,7 @@ class Transport:
         packet = pack(self.stream, self._next, contents)
         self._next = packet.last + 1
         self._unacked.append(packet)
-        self._unacked_bytes += len(packet.blob)
+        self.pending_bytes += len(packet.blob)
         return packet
 
     def _take_acks(self, acks: Acks) -> None:
@@ -380,9 +376,9 @@ class Transport:
         flying, unacked = self._flying, self._unacked
         while flying and flying[0] <= acks.sent:
             flying.popleft()
-        kept = max(acks.safe, acks.logged)
-        while unacked and unacked[0].last <= kept:
-            self._unacked_bytes -= len(unacked.popleft().blob)
+        self.acked = max(self.acks.safe, self.acks.logged)
+        while unacked and unacked[0].last <= self.acked:
+            self.pending_bytes -= len(unacked.popleft().blob)
         self._unsent = min(self._unsent, len(unacked))
         self._on_acks()
 
