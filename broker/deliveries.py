@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from gossamer.matching import Index, Selector
-from gossamer.messages.event import REACH_MAX, Event, Head
+from gossamer.messages.event import REACH_MAX, Attributes, Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import Counts, Gap, Had, Items, Notice, Run, Subscribe, encode
@@ -31,6 +31,7 @@ from gossamer.protocol.delivery import Arrival, Dispatch, Feed, Intake, Item
 from gossamer.protocol.purging import Semantic
 from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
 
+FEW = 4
 LOG_BYTES_MAX = 64 * 2**20
 QUEUE_BYTES_MAX = 16 * 2**20
 RECENT_BYTES_MAX = 32 * 2**20
@@ -106,14 +107,20 @@ class _Plain:
         self.recent: dict[StreamId, deque[tuple[list[Event], list[list[int]]]]] = {}
         """Of each stream, whom its last events matched, as far back as an event may name others by a bit."""
 
-    def show(self, packet: Packet, events: list[Event], matched: list[list[int]]) -> dict[int, list[tuple[int, Left]]]:
-        """Remember whom these match; returns who is to be told at which place that something has left."""
+    def show(
+        self, packet: Packet, events: list[Event], matched: list[list[int]], loose: bool
+    ) -> dict[int, list[tuple[int, Left]]]:
+        """Remember whom these match; returns who is to be told at which place that something has left. None is if they
+        are loose, without keys."""
         stream = packet.stream
         recent = self.recent.setdefault(stream, deque())
         recent.append((events, matched))
         while len(recent) > 1 and recent[1][0][0].id[1] <= packet.last - REACH_MAX:  # type: ignore[index]
             recent.popleft()
         leaving: dict[int, list[tuple[int, Left]]] = {}
+        if loose:
+            self.before = {}
+            return leaving
         shown = self.shown.get(stream)
         if shown is None:
             shown = self.shown[stream] = {}
@@ -201,10 +208,12 @@ class _Batch:
 class _Group:
     """The subscriptions to one group."""
 
-    __slots__ = ("behind", "dispatch", "index", "intake", "log", "log_bytes", "log_first", "plain")
+    __slots__ = ("behind", "dispatch", "few", "index", "intake", "log", "log_bytes", "log_first", "plain")
 
     def __init__(self) -> None:
         self.index: Index[int] = Index()
+        self.few: dict[int, Selector] = {}
+        """All selectors, while there are so few that asking each is quicker than any index."""
         self.dispatch = _Noting()
         self.intake = Intake()
         self.plain: _Plain | None = _Plain()
@@ -213,6 +222,29 @@ class _Group:
         """What came since somebody is behind."""
         self.log_first = 0
         self.log_bytes = 0
+
+    def select(self, key: int, selector: Selector | None) -> None:
+        """A subscription has this selector now, or (None) is over."""
+        if selector is None:
+            self.index.remove(key)
+            self.few.pop(key, None)
+            return
+        self.index.add(key, selector)
+        if key in self.few or len(self.index) == len(self.few) + 1 <= FEW:
+            self.few[key] = selector
+        else:
+            self.few = {}
+
+    def matched(self, batch: list[Attributes]) -> list[list[int]]:
+        """Whom each of these matches."""
+        if not self.few:
+            return self.index.match_batch(batch)
+        if len(self.few) == 1:
+            ((key, selector),) = self.few.items()
+            hit, miss, matches = [key], list[int](), selector.matches
+            return [hit if matches(attributes) else miss for attributes in batch]
+        each = [(key, selector.matches) for key, selector in self.few.items()]
+        return [[key for key, matches in each if matches(attributes)] for attributes in batch]
 
 
 class Deliveries:
@@ -238,7 +270,7 @@ class Deliveries:
         self._keys += 1
         subscriber = Subscriber(self._keys, outlet, group, wanted)
         at = self._groups.setdefault(group, _Group())
-        at.index.add(subscriber.key, subscriber.selector)
+        at.select(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)
         self.subscribers[subscriber.key] = subscriber
         if wanted.had is not None:
@@ -266,11 +298,11 @@ class Deliveries:
     def update(self, subscriber: Subscriber, selector: str) -> None:
         """From the next event on it is the new selector that counts; what is shown stays so until it is obsolete."""
         subscriber.selector = Selector(selector)
-        self._groups[subscriber.group].index.add(subscriber.key, subscriber.selector)
+        self._groups[subscriber.group].select(subscriber.key, subscriber.selector)
 
     def remove(self, subscriber: Subscriber) -> None:
         key, group = subscriber.key, self._groups[subscriber.group]
-        group.index.remove(key)
+        group.select(key, None)
         group.dispatch.remove(key)
         group.behind.pop(key, None)
         self._waiting.pop(key, None)
@@ -317,9 +349,9 @@ class Deliveries:
             self._lose(self.subscribers[key], stream, first, last, last - first + 1, reason)
 
     def _on_plain(self, group: _Group, plain: _Plain, packet: Packet, events: list[Event]) -> None:
-        matched = group.index.match_batch([event.attributes for event in events])
-        leaving = plain.show(packet, events, matched)
         batch = _Batch(packet, events)
+        matched = group.matched([event.attributes for event in events])
+        leaving = plain.show(packet, events, matched, batch.loose)
         if group.behind:
             self._log(group, batch)
         shared: dict[Spans, list[Subscriber]] = {}
@@ -408,7 +440,7 @@ class Deliveries:
             group.dispatch.preset(key, id, name)
 
     def _on_arrivals(self, group: _Group, arrivals: list[Arrival]) -> None:
-        matched = group.index.match_batch([arrival.event.attributes for arrival in arrivals])
+        matched = group.matched([arrival.event.attributes for arrival in arrivals])
         self.events_matched += sum(map(len, matched))
         dispatch = group.dispatch
         was_behind = bool(group.behind)
