@@ -1,8 +1,7 @@
 """`gossamer broker`: a member of the mesh that clients talk to."""
 
+from gossamer.broker import serving
 from gossamer.broker.faults import parse_faults
-from gossamer.broker.runtime import Runtime
-from gossamer.broker.sessions import Sessions
 from gossamer.cli import options
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import delivery_log, serve
@@ -31,8 +30,8 @@ def broker(
     serve(
         "broker",
         json,
-        Runtime,
-        clients=Sessions(found["listen"]),
+        serving.broker,
+        listen=found["listen"],
         bind=found["mesh"],
         name=found["name"],
         advertise=found["advertise"],

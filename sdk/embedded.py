@@ -9,10 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from gossamer.broker import serving
 from gossamer.broker.addresses import split
 from gossamer.broker.faults import Faults
 from gossamer.broker.runtime import Runtime
-from gossamer.broker.sessions import Sessions
 from gossamer.messages.errors import GossamerError, Timeout
 from gossamer.protocol.config import Config
 
@@ -23,10 +23,9 @@ ANYWHERE = "tcp://127.0.0.1:0"
 class Embedded:
     """Both, running."""
 
-    def __init__(self, broker: Runtime, logger: Runtime, clients: Sessions, folder: object) -> None:
+    def __init__(self, broker: Runtime, logger: Runtime, folder: object) -> None:
         self.broker = broker
         self.logger = logger
-        self.clients = clients
         self._folder = folder
 
     @classmethod
@@ -56,13 +55,12 @@ class Embedded:
             logger = Runtime(ANYWHERE, peers=peers, config=config, store=Writer(store))
             started.append(logger.start())
             _await(logger)
-            clients = Sessions(listen or ANYWHERE)
-            broker = Runtime(
-                mesh or ANYWHERE,
+            broker = serving.broker(
+                listen or ANYWHERE,
+                bind=mesh or ANYWHERE,
                 peers=(logger.address, *peers),
                 config=config,
                 faults=faults,
-                clients=clients,
             )
             started.append(broker.start())
             _await(broker)
@@ -70,11 +68,12 @@ class Embedded:
             for runtime in started:
                 runtime.kill()
             raise
-        return cls(broker, logger, clients, folder)
+        return cls(broker, logger, folder)
 
     @property
     def url(self) -> str:
-        return self.clients.address
+        assert self.broker.clients is not None
+        return self.broker.clients.address
 
     def stop(self) -> None:
         """The broker first: what only it has is to be logged."""

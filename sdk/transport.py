@@ -113,6 +113,7 @@ class Transport:
         """The broker we are with."""
         self.stream: StreamId | None = None
         self.failure: GossamerError | None = None
+        self._refused = ""
 
         self.outbox: deque[Content] = deque()
         """Published, and not yet packed; the application appends."""
@@ -237,7 +238,9 @@ class Transport:
     def _on_time(self, now: float) -> None:
         if not self._welcomed:
             if now > self._lost_at + self._timeout_s:
-                raise ConnectionLost(f"no broker at {', '.join(self._urls)} within {self._timeout_s:g} s")
+                raise ConnectionLost(
+                    f"no broker at {', '.join(self._urls)} within {self._timeout_s:g} s{self._refused}"
+                )
             if now > self._hello_at + HELLO_S:
                 self._reopen()
         elif now > self._heard_at + SILENCE_S:
@@ -321,11 +324,9 @@ class Transport:
             receiver = self._receivers.pop(refusal.sub, None)
             if receiver is not None:
                 receiver.on_failed(error)
-        elif refusal.code == "closed":
-            if self._welcomed or len(self._urls) > 1:
-                self._reopen()
-            else:
-                raise error
+        elif refusal.code == "closed":  # for now: it may be joining, or leaving
+            self._refused = f" ({refusal.reason})"
+            self._reopen()
         else:
             raise error
 
