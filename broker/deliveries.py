@@ -34,6 +34,9 @@ from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
 FEW = 4
 LOG_BYTES_MAX = 64 * 2**20
 QUEUE_BYTES_MAX = 16 * 2**20
+RECENT_STREAMS_MAX = 4_096
+SHOWN_STREAMS_MAX = 100_000
+"""Publishers come and go; those not heard for longest are forgotten, and what they had shown stays as it is."""
 RECENT_BYTES_MAX = 32 * 2**20
 RECENT_S = 60.0
 TAKE_EVENTS_MAX = 1_024
@@ -113,17 +116,19 @@ class _Plain:
         """Remember whom these match; returns who is to be told at which place that something has left. None is if they
         are loose, without keys."""
         stream = packet.stream
-        recent = self.recent.setdefault(stream, deque())
+        recent = self.recent[stream] = self.recent.pop(stream, deque())  # last: it goes last
         recent.append((events, matched))
+        if len(self.recent) > RECENT_STREAMS_MAX:
+            del self.recent[next(iter(self.recent))]
         while len(recent) > 1 and recent[1][0][0].id[1] <= packet.last - REACH_MAX:  # type: ignore[index]
             recent.popleft()
         leaving: dict[int, list[tuple[int, Left]]] = {}
         if loose:
             self.before = {}
             return leaving
-        shown = self.shown.get(stream)
-        if shown is None:
-            shown = self.shown[stream] = {}
+        shown = self.shown[stream] = self.shown.pop(stream, {})
+        if len(self.shown) > SHOWN_STREAMS_MAX:
+            del self.shown[next(iter(self.shown))]
         before = self.before = {}
         for place, event in enumerate(events):
             key = event.key

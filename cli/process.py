@@ -1,5 +1,6 @@
 """A member of the mesh as a process: says once that it is ready, and leaves in order when it is asked to end."""
 
+import gc
 import json
 import signal
 import sys
@@ -54,6 +55,9 @@ def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:
 def serve(role: str, as_json: bool, make: Callable[..., Runtime], **options: Any) -> None:
     """Run until told to end; a second time ends at once."""
     announcement = Announcement(role, as_json)
+    # What was imported stays, and events have no cycles: looking for some after every few hundred of them is in vain.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     runtime = announcement.runtime = make(on_became=announcement.on_became, **options)
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(signal.SIGINT, _terminate)

@@ -31,6 +31,7 @@ from gossamer.protocol.reception import Reception
 from gossamer.protocol.shown import DELIVER, Verdict
 from gossamer.protocol.shown import Left as Departed
 
+STREAMS_MAX = 10_000
 SLACK_S = 2.0
 """How much longer than we did a broker may have taken to hear of something."""
 WINDOW_MAX = 16
@@ -299,10 +300,11 @@ class Subscription:
 
     def on_run(self, run: Run, events: list[Event]) -> None:
         self._received += len(events)
-        last = self._positions.get(run.stream, -1)
+        last = self._positions.pop(run.stream, -1)
         if run.ranges[0][0] <= last:
             events = [event for event in events if event.id is not None and event.id.seq > last]
-        self._positions[run.stream] = max(last, run.ranges[-1][1])
+        self._positions[run.stream] = max(last, run.ranges[-1][1])  # last: it goes last
+        self._trim()
         self._put(events)
 
     def on_items(self, items: Items) -> None:
@@ -317,11 +319,18 @@ class Subscription:
             stream, seq = event.id
             if seq <= self._positions.get(stream, -1):
                 continue  # from the broker before this one
+            self._positions.pop(stream, None)
             self._positions[stream] = seq
             if place in notices:
                 raw.append(notices[place])
             raw.append(event)
+        self._trim()
         self._put([*raw, *apart])
+
+    def _trim(self) -> None:
+        """Forget where those streams are that have not been heard of for longest."""
+        while len(self._positions) > STREAMS_MAX:
+            del self._positions[next(iter(self._positions))]
 
     def on_gap(self, gap: session.Gap) -> None:
         self._put([gap])
