@@ -55,10 +55,10 @@ def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:
 def serve(role: str, as_json: bool, make: Callable[..., Runtime], **options: Any) -> None:
     """Run until told to end; a second time ends at once."""
     announcement = Announcement(role, as_json)
+    runtime = announcement.runtime = make(on_became=announcement.on_became, **options)
     # What was imported stays, and events have no cycles: looking for some after every few hundred of them is in vain.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    runtime = announcement.runtime = make(on_became=announcement.on_became, **options)
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(signal.SIGINT, _terminate)
     try:
