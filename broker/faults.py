@@ -14,9 +14,8 @@ import heapq
 import math
 import random
 import re
-import socket
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header
@@ -35,7 +34,7 @@ class Links(Protocol):
 
     def send(self, to: tuple[str, ...], frame: bytes, now: float) -> None: ...
     def learn(self, node: NodeId, address: str, now: float) -> None: ...
-    def watch(self, wakeup: socket.socket) -> None: ...
+    def watch(self, wakeup: Any) -> None: ...
     def wait(self, timeout_s: float) -> bool: ...
     def receive(self, now: float) -> list[Input]: ...
     def next_deadline(self) -> float: ...
@@ -206,7 +205,7 @@ class FaultyMesh:
     def learn(self, node: NodeId, address: str, now: float) -> None:
         self._mesh.learn(node, address, now)
 
-    def watch(self, wakeup: socket.socket) -> None:
+    def watch(self, wakeup: Any) -> None:
         self._mesh.watch(wakeup)
 
     def wait(self, timeout_s: float) -> bool:

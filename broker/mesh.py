@@ -142,7 +142,7 @@ class Mesh:
 
     # Receiving ------------------------------------------------------------------------------------------------------
 
-    def watch(self, wakeup: socket.socket) -> None:
+    def watch(self, wakeup: socket.socket | zmq.Socket[bytes]) -> None:
         """Also wake from `wait` when this can be read."""
         self._poller.register(wakeup, zmq.POLLIN)
 

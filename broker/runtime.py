@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ from gossamer.protocol.effects import (
     Effect,
     Load,
     Persist,
+    Ready,
     Record,
     Refused,
     Send,
@@ -69,6 +70,24 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
+class Clients(Protocol):
+    """What a broker does for clients, in the node's own thread; broker/sessions.py is it."""
+
+    address: str
+
+    def start(self, node: Node, name: str, incarnation: int, watch: Callable[[Any], None]) -> None: ...
+    def receive(self, now: float) -> Iterable[Input]: ...
+    def flush(self, now: float) -> Iterable[Input]: ...
+    def next_deadline(self) -> float: ...
+    def on_deliver(self, packet: Packet) -> None: ...
+    def on_skip(self, skip: Skip) -> None: ...
+    def on_acked(self, acked: Acked) -> None: ...
+    def on_refused(self, refused: Refused) -> None: ...
+    def on_ready(self, ready: Ready) -> None: ...
+    def leave(self) -> None: ...
+    def close(self, linger_s: float = 0.0) -> None: ...
+
+
 def _ignore(_: Any) -> None:
     pass
 
@@ -85,6 +104,7 @@ class Runtime:
         peers: tuple[str, ...] = (),
         config: Config | None = None,
         store: Store | None = None,
+        clients: Clients | None = None,
         faults: Faults | None = None,
         limits: Limits | None = None,
         resume: bool = False,
@@ -95,7 +115,8 @@ class Runtime:
         on_became: Callable[[Status], None] = _ignore,
     ) -> None:
         """It listens at once, and joins on `start`. `peers` are addresses, one is enough; who has none begins a mesh.
-        With a `store` it is a logger, and has the name that it had on that store before."""
+        With a `store` it is a logger, and has the name that it had on that store before; with `clients` it serves
+        them."""
         incarnation = time.time_ns() // 10**6
         peers = tuple(map(check_peer, peers))
         if name is not None:
@@ -110,6 +131,9 @@ class Runtime:
         self.faulty = FaultyMesh(mesh, faults) if faults is not None else None
         self._links: Links = self.faulty or mesh
         self._store = store
+        self.clients = clients
+        """Who serves clients here, if anybody does."""
+        self._incarnation = incarnation
         self.node = Node(
             self.name,
             config or Config(),
@@ -146,6 +170,7 @@ class Runtime:
             Skip: self._skip,
             Acked: self._acked,
             Refused: self._refused,
+            Ready: self._ready,
             Became: self._became,
             Persist: self._persist,
             Load: self._load,
@@ -222,6 +247,8 @@ class Runtime:
         try:
             if self._store is not None:
                 self._store.start(self.submit, self.name)
+            if self.clients is not None:
+                self.clients.start(self.node, self.name, self._incarnation, self._links.watch)
             self._feed(Start())
             while not self._over():
                 self._turn()
@@ -238,6 +265,8 @@ class Runtime:
         self._take_submitted()
         for given in self._links.receive(time.monotonic()):
             self._feed(given)
+        if self.clients is not None:
+            self._serve(self.clients)
         now = time.monotonic()
         self._links.on_time(now)
         if self.node.next_deadline() <= now:
@@ -245,8 +274,18 @@ class Runtime:
         if self.node.membership.table.root != self._members_root:
             self._learn_addresses(now)
 
+    def _serve(self, clients: Clients) -> None:
+        if self._leaving:
+            clients.leave()
+        for given in clients.receive(time.monotonic()):
+            self._feed(given)
+        for given in clients.flush(time.monotonic()):
+            self._feed(given)
+
     def _deadline(self) -> float:
         deadline = min(self.node.next_deadline(), self._links.next_deadline(), self._stop_at)
+        if self.clients is not None:
+            deadline = min(deadline, self.clients.next_deadline())
         return min(deadline, time.monotonic() + 60.0)
 
     def _take_submitted(self) -> None:
@@ -289,6 +328,8 @@ class Runtime:
     def _close(self, linger_s: float | None) -> None:
         if self._store is not None:
             self._store.close()
+        if self.clients is not None:
+            self.clients.close(FLUSH_S if linger_s is None else linger_s)
         self._links.close(linger_s)
         self._wakeup.close()
         self._waker.close()
@@ -313,19 +354,31 @@ class Runtime:
     def _deliver(self, deliver: Deliver) -> None:
         self.counters.packets_delivered += 1
         self.counters.events_delivered += deliver.packet.count
+        if self.clients is not None:
+            self.clients.on_deliver(deliver.packet)
         self._on_deliver(deliver.packet)
 
     def _skip(self, skip: Skip) -> None:
         self.counters.events_skipped += skip.last - skip.first + 1
+        if self.clients is not None:
+            self.clients.on_skip(skip)
         self._on_skip(skip)
 
     def _acked(self, acked: Acked) -> None:
         self.counters.acknowledgements += 1
+        if self.clients is not None:
+            self.clients.on_acked(acked)
         self._on_acked(acked)
 
     def _refused(self, refused: Refused) -> None:
         self.counters.events_refused += refused.count
+        if self.clients is not None:
+            self.clients.on_refused(refused)
         self._on_refused(refused)
+
+    def _ready(self, ready: Ready) -> None:
+        if self.clients is not None:
+            self.clients.on_ready(ready)
 
     def _became(self, became: Became) -> None:
         self.status = became.status

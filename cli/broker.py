@@ -1,13 +1,14 @@
 """`gossamer broker`: a member of the mesh that clients talk to."""
 
+from gossamer.broker import serving
 from gossamer.broker.faults import parse_faults
-from gossamer.broker.runtime import Runtime
 from gossamer.cli import options
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import delivery_log, serve
 
 
 def broker(
+    listen: options.Listen = None,
     mesh: options.Mesh = None,
     advertise: options.Advertise = None,
     peer: options.Peer = None,
@@ -20,14 +21,17 @@ def broker(
 ) -> None:
     """Run a broker. The first of a mesh needs no --peer; every other is told at least one."""
     flags = {
-        "mesh": mesh, "advertise": advertise, "peer": peer, "name": name, "faults": faults, "log_format": log_format,
+        "listen": listen, "mesh": mesh, "advertise": advertise, "peer": peer, "name": name, "faults": faults,
+        "log_format": log_format,
     }  # fmt: skip
-    found, protocol = options.settle(config, flags, {"mesh": options.MESH, "peer": [], "log_format": "human"})
+    defaults = {"listen": options.LISTEN, "mesh": options.MESH, "peer": [], "log_format": "human"}
+    found, protocol = options.settle(config, flags, defaults)
     start_logging(found["log_format"])
     serve(
         "broker",
         json,
-        Runtime,
+        serving.broker,
+        listen=found["listen"],
         bind=found["mesh"],
         name=found["name"],
         advertise=found["advertise"],

@@ -7,14 +7,19 @@ import typer
 
 from gossamer.cli import lab
 from gossamer.cli.broker import broker
+from gossamer.cli.clients import pub, sub
 from gossamer.cli.logger import logger
 from gossamer.cli.match import match
+from gossamer.cli.up import up
 from gossamer.messages.errors import GossamerError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Content-based publish/subscribe that never stalls.")
 app.add_typer(lab.app, name="lab")
+app.command()(up)
 app.command()(broker)
 app.command()(logger)
+app.command()(pub)
+app.command()(sub)
 app.command()(match)
 
 

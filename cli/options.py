@@ -19,7 +19,13 @@ import typer
 from gossamer.messages.errors import UsageError
 from gossamer.protocol.config import Config
 
+LISTEN = "tcp://127.0.0.1:7400"
 MESH = "tcp://127.0.0.1:7401"
+
+Listen = Annotated[
+    str | None,
+    typer.Option("--listen", envvar="GOSSAMER_LISTEN", help=f"Where clients connect; port 0 is a free one. [{LISTEN}]"),
+]
 
 Mesh = Annotated[
     str | None, typer.Option("--mesh", envvar="GOSSAMER_MESH", help=f"Where to listen; port 0 is a free one. [{MESH}]")

@@ -1,5 +1,6 @@
 """A member of the mesh as a process: says once that it is ready, and leaves in order when it is asked to end."""
 
+import gc
 import json
 import signal
 import sys
@@ -32,11 +33,15 @@ class Announcement:
     def on_became(self, status: Status) -> None:
         if status == "member" and not self._made and self.runtime is not None:
             self._made = True
-            name, address = self.runtime.name, self.runtime.address
+            name, address, clients = self.runtime.name, self.runtime.address, self.runtime.clients
+            told = {"role": self._role, "node": name, "mesh": address}
+            if clients is not None:
+                told["url"] = clients.address
             if self._as_json:
-                print(json.dumps({"role": self._role, "node": name, "mesh": address}), flush=True)
+                print(json.dumps(told), flush=True)
             else:
-                print(f"{self._role} {name} is ready: mesh {address}", flush=True)
+                served = "" if clients is None else f"clients {clients.address}, "
+                print(f"{self._role} {name} is ready: {served}mesh {address}", flush=True)
 
 
 def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:
@@ -51,6 +56,9 @@ def serve(role: str, as_json: bool, make: Callable[..., Runtime], **options: Any
     """Run until told to end; a second time ends at once."""
     announcement = Announcement(role, as_json)
     runtime = announcement.runtime = make(on_became=announcement.on_became, **options)
+    # What was imported stays, and events have no cycles: looking for some after every few hundred of them is in vain.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(signal.SIGINT, _terminate)
     try:

@@ -1,5 +1,39 @@
 """Content-based publish/subscribe that never stalls."""
 
 from gossamer.matching import Selector, SelectorError, attr
+from gossamer.messages.errors import (
+    BufferFull,
+    ConnectionLost,
+    GossamerError,
+    NotAuthorized,
+    Superseded,
+    Timeout,
+    UsageError,
+)
+from gossamer.messages.event import Event
+from gossamer.messages.ids import EventId
+from gossamer.sdk import sync
+from gossamer.sdk.client import Client, connect
+from gossamer.sdk.subscription import Commit, Gap, Left, Subscription
 
-__all__ = ["Selector", "SelectorError", "attr"]
+__all__ = [
+    "BufferFull",
+    "Client",
+    "Commit",
+    "ConnectionLost",
+    "Event",
+    "EventId",
+    "Gap",
+    "GossamerError",
+    "Left",
+    "NotAuthorized",
+    "Selector",
+    "SelectorError",
+    "Subscription",
+    "Superseded",
+    "Timeout",
+    "UsageError",
+    "attr",
+    "connect",
+    "sync",
+]

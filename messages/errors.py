@@ -15,3 +15,23 @@ class UsageError(GossamerError):
 
 class PeerError(GossamerError):
     """Bytes from a peer that are malformed, truncated, oversized, of another version or out of range."""
+
+
+class ConnectionLost(GossamerError):
+    """No broker could be reached in time, or the session ended while something waited for it."""
+
+
+class BufferFull(GossamerError):
+    """The outgoing buffer has no room: the broker or the loggers are slower than what is published."""
+
+
+class Superseded(GossamerError):
+    """Another client has taken over the name that this one had."""
+
+
+class NotAuthorized(GossamerError):
+    """The broker does not let this client do that."""
+
+
+class Timeout(GossamerError):
+    """What was waited for did not happen in the time that was given."""

@@ -306,6 +306,12 @@ class Ownership(_Message, frozen=True, tag=25):
     others: Vector
 
 
+class Abandoned(_Message, frozen=True, tag=30):
+    """The clients that published these from here have vanished: perhaps to another member, perhaps for good."""
+
+    streams: Annotated[tuple[StreamId, ...], Entries]
+
+
 # Semantic reliability -----------------------------------------------------------------------------------------------
 
 
@@ -338,5 +344,5 @@ class Taken(_Message, frozen=True, tag=29):
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
-    | WhoOwns | Ownership | Tell | Window | Sent | Taken
+    | WhoOwns | Ownership | Abandoned | Tell | Window | Sent | Taken
 )  # fmt: skip

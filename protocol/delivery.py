@@ -44,7 +44,7 @@ from gossamer.protocol.entries import Entry, Omitted
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, named
 from gossamer.protocol.purging import BYTES_MAX, PurgingBuffer, Semantic
-from gossamer.protocol.shown import Left, Shown, Slot
+from gossamer.protocol.shown import Left, Shown, Slot, Verdict
 from gossamer.protocol.transactions import Applied, Assembler, Outcome
 
 NOTICE_BYTES = 64
@@ -195,7 +195,12 @@ class Feed:
                 return True
             # What it obsoletes is obsolete all the same, and what came before it may not have named that.
             matches = False
-        verdict = self.shown.on_event(arrival.id, head, matches, event.deleted)
+        return self.settle(arrival, self.shown.on_event(arrival.id, head, matches, event.deleted))
+
+    def settle(self, arrival: Arrival, verdict: Verdict) -> bool:
+        """The next event, by one who knows what is shown. False as for `offer`."""
+        event, head = arrival.event, arrival.head
+        relation = head.relation
         if verdict.deliver or (verdict.left and relation is not None and relation.commit is not None):
             replaced = verdict.replaced
             if event.deleted and head.key is not None:
@@ -311,6 +316,13 @@ class Dispatch(Generic[Key]):
                 if not holders:
                     del self._holders[slot]
         return going
+
+    def preset(self, key: Key, id: EventId, name: str | None) -> None:
+        """A feed was shown a plain event, of that key or of none, in another way."""
+        self.feeds[key].shown.on_event(id, Head(name), True, False)
+        self._watchers.setdefault(id.stream, {})[key] = None
+        if name is not None:
+            self._holders.setdefault((id.stream, name), {})[key] = None
 
     def _concerned(self, arrival: Arrival) -> dict[Key, None]:
         slot, relation = _slot(arrival), arrival.head.relation

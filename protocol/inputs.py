@@ -42,6 +42,25 @@ class Publish(Struct, frozen=True):
     contents: tuple[Content, ...]
 
 
+class Adopt(Struct, frozen=True):
+    """A client that numbers its own stream is here now, perhaps from another node; it goes on at `following`."""
+
+    stream: StreamId
+    following: int
+
+
+class Forward(Struct, frozen=True):
+    """A packet of an adopted stream, in its turn; what was forwarded before is ignored, so it may be sent again."""
+
+    packet: Packet
+
+
+class Abandon(Struct, frozen=True):
+    """The client of an adopted stream has vanished: unless it is found elsewhere, its stream is over."""
+
+    stream: StreamId
+
+
 class Close(Struct, frozen=True):
     """The publisher of a stream is done: announce its end once everything is logged."""
 
@@ -94,6 +113,6 @@ class Expel(Struct, frozen=True):
 
 
 Input = (
-    Start | Wake | Received | Met | Open | Publish | Close | Room | Connected | Persisted | Loaded | Leave
-    | Disconnect | Reconnect | Expel
+    Start | Wake | Received | Met | Open | Publish | Adopt | Forward | Abandon | Close | Room | Connected
+    | Persisted | Loaded | Leave | Disconnect | Reconnect | Expel
 )  # fmt: skip

@@ -14,6 +14,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import EventId, NodeId, StreamId, group_of, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import (
+    Abandoned,
     Active,
     Beat,
     Beats,
@@ -151,6 +152,9 @@ class Node:
             inputs.Met: self._on_met,
             inputs.Open: self._on_open,
             inputs.Publish: self._on_publish,
+            inputs.Adopt: self._on_adopt,
+            inputs.Forward: self._on_forward,
+            inputs.Abandon: self._on_abandon,
             inputs.Close: self._on_close,
             inputs.Room: self._on_room,
             inputs.Connected: self._on_connected,
@@ -187,6 +191,7 @@ class Node:
             CheckedOut: self.on_checked_out,
             WhoOwns: self.on_who_owns,
             Ownership: self.on_ownership,
+            Abandoned: self.on_abandoned,
             Tell: self.on_tell,
             Window: self.on_window,
             Sent: self.on_sent,
@@ -262,6 +267,23 @@ class Node:
             self._ctx.emit(Refused(given.stream, len(given.contents), reason))
             return
         self._disseminate(self.sender.publish(given.stream, given.contents))
+
+    def _on_adopt(self, given: inputs.Adopt) -> None:
+        self.sender.adopt(given.stream, given.following)
+        self.orphans.forget(given.stream)
+
+    def _on_forward(self, given: inputs.Forward) -> None:
+        packet = given.packet
+        if self.membership.status != "member":
+            reason = f"not a member, but {self.membership.status}"
+            self._ctx.emit(Refused(packet.stream, packet.count, reason))
+            return
+        self._disseminate(self.sender.forward(packet))
+
+    def _on_abandon(self, given: inputs.Abandon) -> None:
+        if self.sender.abandon(given.stream) and given.stream in self.receiver.streams:
+            self._ctx.multicast(self.membership.active, Abandoned((given.stream,)))
+            self.orphans.on_abandoned((given.stream,))
 
     def _on_close(self, given: inputs.Close) -> None:
         self._announce(self.sender.close(given.stream))
@@ -599,6 +621,9 @@ class Node:
         if self._agrees(sender, message.members_root):
             self.orphans.on_ownership(sender, message)
 
+    def on_abandoned(self, _: NodeId, message: Abandoned) -> None:
+        self.orphans.on_abandoned(message.streams)
+
     def _learn(self, name: StreamId, last: int) -> bool:
         """A stream is known to reach `last`; False if it is retired."""
         stream = self.receiver.learn(name, last)
@@ -736,8 +761,11 @@ class Node:
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
         if self._departure == self.membership.leave:
-            for name in [name for name in self.sender.streams if issued_by(name) is not None]:
-                self._announce(self.sender.close(name))
+            for name, out in list(self.sender.streams.items()):
+                if out.adopted:
+                    self._on_abandon(inputs.Abandon(name))
+                elif issued_by(name) is not None:
+                    self._announce(self.sender.close(name))
         if not self.buffer.holds(self._kept_by_nobody_else):
             self._departure()
             self._departure = None

@@ -12,7 +12,7 @@ The highest answer is where the stream ends. The leader announces that as its he
 by one member after the others have forgotten the stream.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.wire import ENTRIES_MAX, Beat, Ownership, Position, WhoOwns
@@ -88,6 +88,13 @@ class Orphans:
                     orphan = self._suspects.setdefault(name, Orphan())
                     orphan.origin = None
                     orphan.answered.pop(node, None)
+
+    def on_abandoned(self, streams: Iterable[StreamId]) -> None:
+        """Their client has vanished from its node: it may have moved to another, or be no more."""
+        if self._may_lead:
+            for name in streams:
+                if name in self._receiver.streams and issued_by(name) is not None and name not in self._sender.streams:
+                    self._suspects.setdefault(name, Orphan()).origin = None
 
     @property
     def _may_lead(self) -> bool:

@@ -3,7 +3,8 @@
 An event is forgotten only when it is on `loggers_min` loggers' disks (in a mesh without loggers: held by f + 1
 members), whatever acknowledgement its publisher asked for: freed earlier, a crash would leave a hole that nobody can
 fill. What is not acknowledged in time goes to the loggers again.
-Named publishers get their numbers in blocks: protocol/numbering.py.
+Named publishers get their numbers in blocks: protocol/numbering.py. A client's stream is *adopted*: its packets come
+numbered, and it may move to another node, where it sends again what was not acknowledged here.
 """
 
 import heapq
@@ -31,12 +32,14 @@ class Outgoing:
     """One stream that is published here."""
 
     __slots__ = (
-        "acked", "acks", "backoff", "began", "closed", "due", "idle", "last_sent_at", "next", "numbers", "queued",
-        "stream", "tried_at", "unlogged",
+        "acked", "acks", "adopted", "backoff", "began", "closed", "due", "idle", "last_sent_at", "next", "numbers",
+        "queued", "stream", "tried_at", "unlogged", "unlogged_last",
     )  # fmt: skip
 
-    def __init__(self, stream: StreamId, numbers: Numbering | None = None) -> None:
+    def __init__(self, stream: StreamId, numbers: Numbering | None = None, adopted: bool = False) -> None:
         self.stream = stream
+        self.adopted = adopted
+        """Its publisher is a client, which may go on elsewhere."""
         self.numbers = numbers
         """Of a named publisher; an anonymous stream's are used up with its incarnation."""
         self.next = 0
@@ -46,6 +49,8 @@ class Outgoing:
         self.began: dict[NodeId, int] = {}
         """Where a member began: it has not got what is before, though its position is beyond it."""
         self.acked = -1
+        self.unlogged_last = -1
+        """Acknowledged when there was no logger: whoever waits for one hears of it when there is."""
         self.last_sent_at = 0.0
         self.tried_at = 0.0
         """When the oldest that is not logged was last sent, or the last progress was made."""
@@ -113,6 +118,50 @@ class Sender:
         outgoing.queued.extend(contents)
         return self._flush(outgoing)
 
+    def adopt(self, stream: StreamId, following: int) -> None:
+        """A client numbers this stream itself, and goes on at `following`: what is before, others have."""
+        if stream in self._over or issued_by(stream) is None:
+            self._ctx.emit(Refused(stream, 0, "the stream is closed"))
+            return
+        outgoing = self.streams.setdefault(stream, Outgoing(stream, adopted=True))
+        outgoing.next = max(outgoing.next, following)
+        outgoing.closed = False
+
+    def forward(self, packet: Packet) -> list[Packet]:
+        """Take a client's packet as our own; returns what of it is new here, to be disseminated. After one that was
+        refused, those behind it are out of turn: their client begins again at `next`."""
+        outgoing = self.streams.get(packet.stream)
+        reason = None
+        if outgoing is None or outgoing.closed:
+            reason = "the stream is closed"
+        elif packet.last < outgoing.next:
+            return []
+        elif packet.first > outgoing.next:
+            reason = f"out of turn: {outgoing.next} comes next"
+        elif self.bytes >= self._ctx.config.send_buffer_bytes_max:
+            reason = "the send buffer is full"
+        elif not self._may_send(packet.stream, outgoing.next):
+            reason = "back-pressure: a member has no room for more"
+        if reason is not None or outgoing is None:
+            self._ctx.emit(Refused(packet.stream, packet.count, reason or ""))
+            return []
+        packet = packet.cut(max(packet.first, outgoing.next), packet.last)
+        self._keep(outgoing, packet)
+        self._sent(outgoing)
+        if not self._membership.has_loggers and not self.faults:
+            self._free(outgoing)  # nobody's word is needed, so nobody's is waited for
+        return [packet]
+
+    def abandon(self, stream: StreamId) -> bool:
+        """Its client is gone, and may be elsewhere; whether we could let go. What is not logged stays with us."""
+        outgoing = self.streams.get(stream)
+        if outgoing is None or outgoing.closed:
+            return False
+        if outgoing.unlogged:
+            return False
+        del self.streams[stream]
+        return True
+
     def close(self, stream: StreamId) -> tuple[Beat, ...]:
         outgoing = self.streams.get(stream)
         if outgoing is None:
@@ -132,23 +181,29 @@ class Sender:
             packet = self._pack(outgoing, min(room, len(outgoing.queued)))
             if packet is None:
                 continue
-            outgoing.next = packet.last + 1
-            if not outgoing.unlogged:
-                outgoing.tried_at = self._ctx.now
-            outgoing.unlogged.append(packet)
-            self.bytes += len(packet.blob)
+            self._keep(outgoing, packet)
             packets.append(packet)
         if packets:
-            outgoing.idle = False
-            outgoing.backoff = 1
-            outgoing.last_sent_at = self._ctx.now
-            self._arm(outgoing, min(config.resend_s, config.idle_after_s))
+            self._sent(outgoing)
         numbers = outgoing.numbers
         if numbers is not None and numbers.asks is None and numbers.last - outgoing.next < config.block_seqs // 2:
             numbers.extend()
             self._check_out(outgoing)
             self._arm(outgoing, config.resend_s)
         return packets
+
+    def _keep(self, outgoing: Outgoing, packet: Packet) -> None:
+        outgoing.next = packet.last + 1
+        if not outgoing.unlogged:
+            outgoing.tried_at = self._ctx.now
+        outgoing.unlogged.append(packet)
+        self.bytes += len(packet.blob)
+
+    def _sent(self, outgoing: Outgoing) -> None:
+        outgoing.idle = False
+        outgoing.backoff = 1
+        outgoing.last_sent_at = self._ctx.now
+        self._arm(outgoing, min(self._ctx.config.resend_s, self._ctx.config.idle_after_s))
 
     def _pack(self, outgoing: Outgoing, count: int) -> Packet | None:
         """The next `count` events as a packet, or fewer if they are too many bytes; None if one alone is too many."""
@@ -218,7 +273,17 @@ class Sender:
             outgoing.acked = last
             outgoing.backoff = 1
             outgoing.tried_at = self._ctx.now
-            self._ctx.emit(Acked(outgoing.stream, last, "logged" if self._membership.has_loggers else "safe"))
+            if self._membership.has_loggers:
+                outgoing.unlogged_last = -1
+                self._ctx.emit(Acked(outgoing.stream, last, "logged"))
+            else:
+                outgoing.unlogged_last = last if outgoing.adopted else -1
+                self._ctx.emit(Acked(outgoing.stream, last, "safe"))
+        elif outgoing.unlogged_last >= 0 and self._membership.has_loggers:
+            having = [node for node, at in outgoing.acks.items() if at >= outgoing.unlogged_last]
+            if sum(map(self._may_log, having)) >= self._ctx.config.loggers_min:
+                self._ctx.emit(Acked(outgoing.stream, outgoing.unlogged_last, "logged"))
+                outgoing.unlogged_last = -1
 
     def _is_kept(self, outgoing: Outgoing, packet: Packet) -> bool:
         having = [node for node, last in outgoing.acks.items() if last >= packet.last]

@@ -113,6 +113,10 @@ class Shown:
             return verdict
         return Verdict(True, (), tuple(gone)) if matches else Verdict(False, (*verdict.left, *gone))
 
+    def shown(self) -> list[tuple[Slot, EventId]]:
+        """The keys that are shown now, and by what."""
+        return [(slot, known[0]) for slot, known in self._slots.items()]
+
     def shows(self, slot: Slot) -> bool:
         """Whether a key is shown now."""
         return slot in self._slots

@@ -119,6 +119,7 @@ class Process:
         told = json.loads(self._line)
         self.name: str = told["node"]
         self.address: str = told["mesh"]
+        self.url: str = told.get("url", "")
         return self
 
     def kill(self) -> None:
@@ -163,6 +164,7 @@ class Processes:
             return f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
     def broker(self, name: str, peer: str | None = None, **options: str) -> Process:
+        options = {"listen": "tcp://127.0.0.1:0", **options}
         return self._start("broker", name=name, peer=peer, deliveries=str(self.folder / name), **options)
 
     def logger(self, name: str, peer: str | None = None, **options: str) -> Process:

@@ -69,6 +69,8 @@ def _values(info: inspect.Type) -> st.SearchStrategy[Any]:
             return numbers(low, INT_BOUND - 1 if info.le is None else info.le)
         case inspect.FloatType():
             return st.floats(info.ge, info.le)
+        case inspect.LiteralType():
+            return st.sampled_from(info.values)
         case inspect.StrType(pattern=str() as pattern):
             return st.sampled_from(re.findall(r"\w+", re.sub(r"\\.", "", pattern)))
         case inspect.StrType():

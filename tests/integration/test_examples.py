@@ -8,7 +8,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-TOLD = {"mesh_in_a_sentence": "after healing:      b has ['a:0', 'a:1', 'a:2'] and c has ['a:0', 'a:1', 'a:2']"}
+TOLD = {
+    "mesh_in_a_sentence": "after healing:      b has ['a:0', 'a:1', 'a:2'] and c has ['a:0', 'a:1', 'a:2']",
+    "quotes": "IBM 101.5\nMSFT 102.0",
+}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -1,0 +1,18 @@
+"""A broker: a member of the mesh that serves clients."""
+
+from typing import Any
+
+from gossamer.broker.runtime import Runtime
+from gossamer.broker.sessions import ClientLimits, Sessions
+
+
+def broker(listen: str = "tcp://127.0.0.1:0", *, limits: ClientLimits | None = None, **options: Any) -> Runtime:
+    """A runtime with client sessions, ready to start; `options` are those of `Runtime`. Whatever is wrong with the
+    addresses is said now, and nothing stays bound then."""
+    runtime = Runtime(**options)
+    try:
+        runtime.clients = Sessions(listen, limits=limits)
+    except BaseException:
+        runtime.kill()
+        raise
+    return runtime

@@ -1,0 +1,489 @@
+"""Clients at a broker: who they are, what they may do, and how far each of them is.
+
+A session begins with a hello and ends with a goodbye, with a silence, or with a hello of the same client from a later
+epoch: then the old connection is a corpse that has not been noticed yet. A client's stream outlives its session for a
+while, since the client may be on its way to another broker, or back to this one; after that it is abandoned, and the
+mesh finds out whether anybody has it (protocol/orphans.py).
+
+No client can cost another anything but its share of this thread. What is under way to each is bounded in bytes by its
+window, and in events by the credit of each subscription; one whose pipe is full all the same is cut off. A message that
+is malformed is counted and dropped; one that asks for too much is refused with a reason.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import zmq
+
+from gossamer.broker.addresses import advertised, split
+from gossamer.broker.deliveries import Deliveries, Subscriber
+from gossamer.matching import SelectorError
+from gossamer.messages.errors import GossamerError, PeerError, UsageError
+from gossamer.messages.ids import NodeId, StreamId, anonymous_stream, group_of, issued_by
+from gossamer.messages.packet import Packet
+from gossamer.messages.session import (
+    FRAME_BYTES_MAX,
+    Acks,
+    Code,
+    Credit,
+    Farewell,
+    FromBroker,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Publish,
+    Refusal,
+    Resend,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Welcome,
+    decode_from_client,
+    encode,
+)
+from gossamer.protocol.effects import Acked, Ready, Refused, Skip
+from gossamer.protocol.inputs import Abandon, Adopt, Close, Forward, Input
+from gossamer.protocol.node import Node
+
+BURST = 64
+BURST_BYTES = 512 * 1024
+"""Frames, and their bytes, taken at a time, before what they led to is sent."""
+TICK_S = 0.5
+RETRY_S = 0.02
+NEVER = float("inf")
+
+_log = logging.getLogger("gossamer.sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """What one client may ask for, each with its refusal."""
+
+    sessions_max: int = 10_000
+    subscriptions_max: int = 1_000
+    """Of one client."""
+    selector_length_max: int = 16 * 1024
+    buffer_events_max: int = 100_000
+    """Of one subscription's queue."""
+    message_bytes_max: int = FRAME_BYTES_MAX
+    window_bytes: int = 4 * 2**20
+    """Under way to one client and not yet taken by it."""
+    silence_s: float = 20.0
+    """A client that says nothing for so long is gone."""
+    return_s: float = 60.0
+    """And so long its stream waits for it to return."""
+
+
+@dataclass(slots=True)
+class ClientCounters:
+    """Totals since the start."""
+
+    sessions: int = 0
+    refusals: int = 0
+    client_errors: int = 0
+    """Frames that were malformed, or that nobody could have meant."""
+    packets_published: int = 0
+    events_published: int = 0
+    packets_resent: int = 0
+    subscriptions: int = 0
+    frames_delivered: int = 0
+    bytes_delivered: int = 0
+    cut_off: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+class Session:
+    """One client, as long as it is here."""
+
+    __slots__ = (
+        "_sessions", "acked", "blocked", "client", "epoch", "group", "heard_at", "logged", "place", "safe",
+        "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "window_bytes",
+    )  # fmt: skip
+
+    def __init__(self, sessions: "Sessions", place: bytes, hello: Hello, stream: StreamId, now: float) -> None:
+        self._sessions = sessions
+        self.place = place
+        """Its routing id."""
+        self.client = hello.client
+        self.epoch = hello.epoch
+        self.group = hello.group
+        self.stream = stream
+        self.heard_at = now
+        self.subscribers: dict[int, Subscriber] = {}
+        self.sent_bytes = 0
+        self.taken_bytes = 0
+        self.window_bytes = sessions.limits.window_bytes
+        self.logged = self.safe = -1
+        self.told: tuple[int, int, int] | None = None
+        self.blocked = False
+        """Something it published was not taken, and is to be sent again."""
+
+    @property
+    def open(self) -> bool:
+        return self.sent_bytes - self.taken_bytes < self.window_bytes
+
+    def deliver(self, frame: bytes) -> None:
+        self.sent_bytes += len(frame)
+        self._sessions.send(self, frame)
+
+
+class Sessions:
+    """The clients of one broker; everything here runs in the node's thread."""
+
+    def __init__(
+        self, bind: str = "tcp://127.0.0.1:0", *, advertise: str | None = None, limits: ClientLimits | None = None
+    ) -> None:
+        """It listens at once, and answers once the node's loop takes it along."""
+        self.limits = limits or ClientLimits()
+        self.counters = ClientCounters()
+        self.deliveries = Deliveries()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._router = self._context.socket(zmq.ROUTER)
+        try:
+            self.address = advertised(self._bind(bind), advertise)
+        except UsageError:
+            self.close()
+            raise
+        self._sessions: dict[bytes, Session] = {}
+        self._clients: dict[str, Session] = {}
+        self._streams: dict[StreamId, Session] = {}
+        self._forsaken: dict[StreamId, float] = {}
+        """Streams whose clients are gone without a goodbye, and since when."""
+        self._published: dict[Session, None] = {}
+        self._blocked: dict[Session, None] = {}
+        self._lost: list[Session] = []
+        self._numbered = 0
+        self._tick_at = NEVER
+        self._retry_at = NEVER
+        self._leaving = False
+        self._handlers: dict[type, Callable[[Session, Any], Iterable[Input]]] = {
+            Publish: self._on_publish,
+            Subscribe: self._on_subscribe,
+            Unsubscribe: self._on_unsubscribe,
+            Credit: self._on_credit,
+            Ping: self._on_ping,
+            Goodbye: self._on_goodbye,
+        }
+
+    def _bind(self, url: str) -> str:
+        host, port = split(url)
+        router = self._router
+        router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # one that is gone is an error, not silence
+        router.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        router.setsockopt(zmq.SNDHWM, 10_000)
+        router.setsockopt(zmq.RCVHWM, 64)
+        router.setsockopt(zmq.MAXMSGSIZE, self.limits.message_bytes_max)
+        router.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
+        router.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20_000)
+        if host.startswith("["):
+            router.setsockopt(zmq.IPV6, 1)
+        try:
+            router.bind(f"tcp://{host}:{port or '*'}")
+        except zmq.ZMQError as error:
+            raise UsageError(f"cannot listen on {url}: {error.strerror}") from None
+        return router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    # The node's loop ------------------------------------------------------------------------------------------------
+
+    def start(self, node: Node, name: NodeId, incarnation: int, watch: "Callable[[socket.socket | Any], None]") -> None:
+        """Serve for this node from now on."""
+        self._node, self._name = node, name
+        self._issuer = f"{name[:150]}-{incarnation}"
+        self._tick_at = 0.0
+        watch(self._router)
+
+    def receive(self, now: float) -> Iterator[Input]:
+        """What clients want of the node; each input is to be handled before the next is asked for."""
+        receive = self._router.recv_multipart
+        taken_bytes = 0
+        for _ in range(BURST):
+            try:
+                parts = receive(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                yield from self._take(parts, now)
+            except PeerError as error:
+                self._complain(str(error))
+            taken_bytes += len(parts[-1])
+            if taken_bytes > BURST_BYTES:
+                return
+
+    def flush(self, now: float) -> Iterator[Input]:
+        """Send what this turn has led to, and look after those who are silent."""
+        self.deliveries.flush()
+        if self._published:
+            for session in self._published:
+                self._acknowledge(session)
+            self._published.clear()
+        for session in self._lost:
+            self._end(session, now)
+        self._lost.clear()
+        if self._blocked and now >= self._retry_at:
+            self._unblock(now)
+        if now >= self._tick_at:
+            self._tick_at = now + TICK_S
+            yield from self._on_tick(now)
+
+    def next_deadline(self) -> float:
+        return min(self._tick_at, self._retry_at)
+
+    def leave(self) -> None:
+        """Send everybody elsewhere, and take nobody in any more."""
+        if not self._leaving:
+            self._leaving = True
+            frame = encode(Farewell("the broker is leaving"))
+            for session in list(self._sessions.values()):
+                self.send(session, frame)
+
+    def close(self, linger_s: float = 0.0) -> None:
+        self._router.close(linger=round(1_000 * linger_s))
+        self._context.term()
+
+    # What the node says ---------------------------------------------------------------------------------------------
+
+    def on_deliver(self, packet: Packet) -> None:
+        try:
+            self.deliveries.on_packet(packet)
+        except PeerError as error:
+            self._complain(str(error))
+
+    def on_skip(self, skip: Skip) -> None:
+        if skip.reason != "void":
+            self.deliveries.on_lost(skip.stream, skip.first, skip.last, skip.reason)
+
+    def on_acked(self, acked: Acked) -> None:
+        session = self._streams.get(acked.stream)
+        if session is not None:
+            session.safe = max(session.safe, acked.last)
+            if acked.level == "logged":
+                session.logged = max(session.logged, acked.last)
+            self._published[session] = None
+
+    def on_refused(self, refused: Refused) -> None:
+        session = self._streams.get(refused.stream)
+        if session is None:
+            return
+        if refused.stream in self._node.sender.streams:
+            session.blocked = True
+            self._blocked[session] = None
+            self._retry_at = 0.0
+        else:
+            self._refuse(session.place, "stream", refused.reason)
+            self._lost.append(session)
+
+    def on_ready(self, ready: Ready) -> None:
+        if ready.stream in self._streams:
+            self._retry_at = 0.0
+
+    # What clients say -----------------------------------------------------------------------------------------------
+
+    def _take(self, parts: list[bytes], now: float) -> Iterable[Input]:
+        if len(parts) != 2:
+            raise PeerError(f"a message of {len(parts) - 1} parts")
+        place, frame = parts
+        session = self._sessions.get(place)
+        try:
+            message = decode_from_client(frame)
+        except PeerError as error:
+            if session is None:  # it may well be of another version, and would wait for ever
+                self._refuse(place, "version", str(error))
+            raise
+        if isinstance(message, Hello):
+            return self._on_hello(place, message, now)
+        if session is None:
+            if not isinstance(message, Goodbye):
+                self._refuse(place, "closed", "the session is over")
+            return ()
+        session.heard_at = now
+        return self._handlers[type(message)](session, message)
+
+    def _on_hello(self, place: bytes, hello: Hello, now: float) -> Iterator[Input]:
+        known = self._clients.get(hello.client)
+        if known is not None:
+            if known.epoch > hello.epoch:
+                return
+            self._end(known, now)
+        reason = self._unwelcome(hello)
+        if reason is not None:
+            self._refuse(place, *reason)
+            return
+        stream = hello.stream
+        if stream is None:
+            stream = anonymous_stream(hello.group, self._issuer, self._numbered)
+            self._numbered += 1
+        session = Session(self, place, hello, stream, now)
+        self._sessions[place] = self._clients[hello.client] = self._streams[stream] = session
+        self._forsaken.pop(stream, None)
+        self.counters.sessions += 1
+        yield Adopt(stream, hello.following)
+        if session in self._lost:
+            return  # its stream is over, as it has been told
+        limits = self.limits
+        welcome = Welcome(
+            hello.epoch, self._name, stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s
+        )
+        self.send(session, encode(welcome))
+        self._published[session] = None
+
+    def _unwelcome(self, hello: Hello) -> tuple[Code, str] | None:
+        if self._leaving or self._node.membership.status != "member":
+            return "closed", f"{self._name} is not a member of the mesh now"
+        if len(self._sessions) >= self.limits.sessions_max:
+            return "limit", f"{self._name} has {self.limits.sessions_max} clients, and takes no more"
+        if hello.publisher is not None:
+            return "usage", "named publishers are not served yet"
+        try:
+            anonymous_stream(hello.group, self._issuer, 0)
+        except UsageError as error:
+            return "usage", str(error)
+        if hello.stream is not None:
+            if issued_by(hello.stream) is None or group_of(hello.stream) != hello.group:
+                return "usage", f"{hello.stream} is not a client's stream in {hello.group}"
+            if hello.stream in self._streams:
+                return "authorization", f"{hello.stream} is another client's"
+        return None
+
+    def _on_publish(self, session: Session, message: Publish) -> Iterator[Input]:
+        packet = message.packet
+        self._published[session] = None
+        if packet.stream != session.stream:
+            raise PeerError(f"{session.client} published on {packet.stream}, which is not its stream")
+        self.counters.packets_published += 1
+        self.counters.events_published += packet.count
+        yield Forward(packet)
+
+    def _on_subscribe(self, session: Session, message: Subscribe) -> Iterable[Input]:
+        limits, known = self.limits, session.subscribers.get(message.sub)
+        reason = None
+        if len(message.selector) > limits.selector_length_max:
+            reason = f"a selector has at most {limits.selector_length_max} characters, not {len(message.selector)}"
+        elif message.buffer > limits.buffer_events_max:
+            reason = f"a buffer holds at most {limits.buffer_events_max} events, not {message.buffer}"
+        elif known is None and len(session.subscribers) >= limits.subscriptions_max:
+            reason = f"a client has at most {limits.subscriptions_max} subscriptions"
+        if reason is not None:
+            self._refuse(session.place, "limit", reason, message.sub)
+            return ()
+        try:
+            if known is not None:
+                self.deliveries.update(known, message.selector)
+            else:
+                session.subscribers[message.sub] = self.deliveries.add(session, session.group, message)
+        except SelectorError as error:
+            self._refuse(session.place, "selector", error.message, message.sub, error.position)
+        except GossamerError as error:
+            self._refuse(session.place, "usage", str(error), message.sub)
+        else:
+            self.counters.subscriptions += known is None
+            self.send(session, encode(Subscribed(message.sub)))
+        return ()
+
+    def _on_unsubscribe(self, session: Session, message: Unsubscribe) -> Iterable[Input]:
+        subscriber = session.subscribers.pop(message.sub, None)
+        if subscriber is not None:
+            self.deliveries.remove(subscriber)
+        return ()
+
+    def _on_credit(self, session: Session, message: Credit) -> Iterable[Input]:
+        if message.bytes > session.sent_bytes:
+            raise PeerError(f"{session.client} has taken more than it was sent")
+        was_open = session.open
+        session.taken_bytes = max(session.taken_bytes, message.bytes)
+        for sub, total in message.grants:
+            subscriber = session.subscribers.get(sub)
+            if subscriber is not None:
+                self.deliveries.grant(subscriber, total)
+        if not was_open and session.open:
+            for subscriber in session.subscribers.values():
+                self.deliveries.grant(subscriber, 0)
+        return ()
+
+    def _on_ping(self, session: Session, message: Ping) -> Iterable[Input]:
+        self.send(session, encode(Pong(message.number)))
+        return ()
+
+    def _on_goodbye(self, session: Session, _: Goodbye) -> Iterator[Input]:
+        self._end(session, None)
+        yield Close(session.stream)
+
+    # Inside ---------------------------------------------------------------------------------------------------------
+
+    def send(self, session: Session, frame: bytes) -> None:
+        """Put a frame on the way to a client; whoever takes none of ten thousand is cut off."""
+        self.counters.frames_delivered += 1
+        self.counters.bytes_delivered += len(frame)
+        try:
+            self._router.send_multipart((session.place, frame), zmq.NOBLOCK)
+        except zmq.ZMQError:
+            self._lost.append(session)
+
+    def _acknowledge(self, session: Session) -> None:
+        outgoing = self._node.sender.streams.get(session.stream)
+        sent = max(session.safe, -1 if outgoing is None else outgoing.next - 1)
+        told = (sent, session.logged, session.safe)
+        if told != session.told and session.place in self._sessions:
+            session.told = told
+            self.send(session, encode(Acks(*told)))
+
+    def _unblock(self, now: float) -> None:
+        """Have them send again what was not taken, if it could be now."""
+        config, sender = self._node._ctx.config, self._node.sender
+        self._retry_at = now + RETRY_S
+        if sender.bytes >= config.send_buffer_bytes_max:
+            return
+        for session in self._blocked:
+            outgoing = sender.streams.get(session.stream)
+            if outgoing is not None:
+                self.counters.packets_resent += 1
+                self.send(session, encode(Resend(outgoing.next)))
+            session.blocked = False
+        self._blocked.clear()
+        self._retry_at = NEVER
+
+    def _on_tick(self, now: float) -> Iterator[Input]:
+        for session in list(self._sessions.values()):
+            if session.heard_at + self.limits.silence_s < now:
+                _log.info("client %s has vanished", session.client)
+                self._end(session, now)
+        for stream in [name for name, since in self._forsaken.items() if since + self.limits.return_s < now]:
+            yield Abandon(stream)
+            if stream not in self._node.sender.streams:
+                del self._forsaken[stream]
+
+    def _end(self, session: Session, now: float | None) -> None:
+        """A session is over; without a goodbye its stream waits for the client to return."""
+        if self._sessions.pop(session.place, None) is None:
+            return
+        for subscriber in session.subscribers.values():
+            self.deliveries.remove(subscriber)
+        session.subscribers.clear()
+        self._published.pop(session, None)
+        self._blocked.pop(session, None)
+        if not self._blocked:
+            self._retry_at = NEVER
+        if self._clients.get(session.client) is session:
+            del self._clients[session.client]
+        if self._streams.get(session.stream) is session:
+            del self._streams[session.stream]
+            if now is not None:
+                self._forsaken[session.stream] = now
+
+    def _refuse(self, place: bytes, code: Code, reason: str, sub: int | None = None, position: int = 0) -> None:
+        self.counters.refusals += 1
+        refusal: FromBroker = Refusal(code, reason[:4_096], sub, position)
+        with suppress(zmq.ZMQError):  # it may be gone already
+            self._router.send_multipart((place, encode(refusal)), zmq.NOBLOCK)
+
+    def _complain(self, text: str) -> None:
+        self.counters.client_errors += 1
+        count = self.counters.client_errors
+        if count & (count - 1) == 0:  # a flood of them is told now and then
+            _log.warning("client error %d: %s", count, text)

@@ -1,0 +1,151 @@
+"""`gossamer pub` and `gossamer sub`: the SDK from the shell.
+
+gossamer pub type=quote symbol=IBM price:=101.5 --key IBM --body @file
+gossamer sub "price > 100" --json
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.cli import options
+from gossamer.matching import SelectorError
+from gossamer.matching.values import check_attributes
+from gossamer.messages.errors import UsageError
+from gossamer.messages.event import Event
+from gossamer.sdk.client import Ack, connect
+from gossamer.sdk.subscription import Commit, Gap, Left, Said
+
+Url = Annotated[
+    list[str] | None,
+    typer.Option("--url", envvar="GOSSAMER_URL", help=f"A broker; more are for failover. [{options.LISTEN}]"),
+]
+Group = Annotated[str, typer.Option("--group", help="The group to speak in.")]
+Wait = Annotated[float, typer.Option("--timeout", help="Seconds to wait for a broker, or for the acknowledgement.")]
+
+
+def pub(
+    attributes: Annotated[list[str] | None, typer.Argument(help="name=text, or name:=JSON for other types.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="What it is the newest value of.")] = None,
+    body: Annotated[str, typer.Option("--body", help="Text, @FILE, or @- for stdin.")] = "",
+    delete: Annotated[bool, typer.Option("--delete", help="The key has no value any more.")] = False,
+    ack: Annotated[str, typer.Option("--ack", help="sent, logged or safe.")] = "sent",
+    url: Url = None,
+    group: Group = "default",
+    timeout: Wait = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
+) -> None:
+    """Publish one event, and print its id."""
+    said = dict(map(read_attribute, attributes or []))
+    check_attributes(said)
+    content = read_body(body)
+    if ack not in ("sent", "logged", "safe"):
+        raise UsageError(f"--ack is sent, logged or safe, not {ack!r}")
+    level: Ack = ack  # type: ignore[assignment]
+
+    async def publish() -> None:
+        async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:
+            if delete:
+                if key is None:
+                    raise UsageError("--delete needs a --key")
+                id = await client.delete(key, said, ack=level, timeout=timeout)
+            else:
+                id = await client.publish(said, content, key=key, ack=level, timeout=timeout)
+            print(json.dumps({"stream": id.stream, "seq": id.seq}) if as_json else id)
+
+    _run(publish())
+
+
+def sub(
+    selector: Annotated[str, typer.Argument(help="What to match; everything if left out.")] = "",
+    count: Annotated[int | None, typer.Option("--count", help="End after so many.")] = None,
+    notices: Annotated[bool, typer.Option("--notices", help="Also print what has left, gaps and commits.")] = False,
+    start: Annotated[str, typer.Option("--start", help="new")] = "new",
+    buffer: Annotated[int, typer.Option("--buffer", help="Events that may wait.")] = 1_024,
+    url: Url = None,
+    group: Group = "default",
+    timeout: Wait = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each event.")] = False,
+) -> None:
+    """Print what matches, until interrupted."""
+
+    async def subscribe() -> None:
+        async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:
+            found = await client.subscribe(selector, notices=notices, start=start, buffer=buffer)
+            print(f"subscribed at {client.node}", file=sys.stderr, flush=True)
+            printed = 0
+            async for said in found:
+                print(json.dumps(as_dict(said)) if as_json else as_line(said), flush=True)
+                printed += 1
+                if printed == count:
+                    return
+
+    try:
+        _run(subscribe())
+    except SelectorError as error:
+        print(f"gossamer: {error}", file=sys.stderr)  # with its caret, which takes a line of its own
+        raise typer.Exit(2) from None
+
+
+def read_attribute(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.rstrip(":"):
+        raise UsageError(f"{text!r} is not an attribute like symbol=IBM or price:=101.5")
+    if not name.endswith(":"):
+        return name, value
+    try:
+        return name[:-1], json.loads(value)
+    except ValueError as error:
+        raise UsageError(f"{name[:-1]}: {value!r} is not JSON: {error}") from None
+
+
+def read_body(text: str) -> bytes:
+    if not text.startswith("@"):
+        return text.encode()
+    try:
+        return sys.stdin.buffer.read() if text == "@-" else Path(text[1:]).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {text[1:]}: {error.strerror}") from None
+
+
+def as_dict(said: Said) -> dict[str, Any]:
+    """What is printed with --json; a body that is no text as its hexadecimal."""
+    match said:
+        case Left(key, id):
+            return {"left": key, "stream": id.stream, "seq": id.seq}
+        case Gap(stream, first, last, reason):
+            return {"gap": reason, "stream": stream, "first": first, "last": last}
+        case Commit(id):
+            return {"commit": True, "stream": id.stream, "seq": id.seq}
+    assert said.id is not None
+    told: dict[str, Any] = {"stream": said.id.stream, "seq": said.id.seq, "time": said.time.isoformat()}
+    told |= {"key": said.key, "deleted": said.deleted, "attributes": said.attributes}
+    try:
+        return told | {"body": said.body.decode()}
+    except UnicodeDecodeError:
+        return told | {"body_hex": said.body.hex()}
+
+
+def as_line(said: Said) -> str:
+    if not isinstance(said, Event):
+        return repr(said)
+    attributes = " ".join(f"{name}={value}" for name, value in said.attributes.items())
+    parts = [
+        str(said.id),
+        "deleted" if said.deleted else "",
+        f"[{said.key}]" if said.key is not None else "",
+        attributes,
+    ]
+    body = said.body.decode(errors="replace") if said.body else ""
+    return " ".join(filter(None, [*parts, body]))
+
+
+def _run(main: Coroutine[Any, Any, None]) -> None:
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main)

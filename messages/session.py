@@ -1,0 +1,273 @@
+"""What a client and its broker say to each other.
+
+A client is a sender in rpbcast's sense: it numbers its own stream, and keeps what it has published until it is logged.
+Its broker may die at any moment; then it says hello to another, names its stream, and sends again what was not
+acknowledged. Every packet bears its numbers, so whoever has it already takes no notice of it.
+
+    client                                    broker
+    Hello(client, epoch, stream, following)   Welcome(stream, limits)        or Refusal
+    Publish(packet)                           Acks(sent, logged, safe)       or Resend(first)
+    Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
+    Credit(bytes, grants)                     Run, Items, Counts             as far as the credit goes
+    Ping(number)                              Pong(number)
+    Goodbye                                   Farewell(reason)
+
+Deliveries come in two shapes. What arrives at a subscription that keeps up is passed on as a `Run`: slices of the
+publisher's own bytes, encoded once for everybody who gets the same. What had to wait in a queue comes as `Items`:
+events of any streams, with the notices that belong between them.
+
+Like the messages of the mesh (messages/wire.py) these are a version byte and msgpack, and never trusted: whatever is
+wrong with a frame, `decode` raises `PeerError` and nothing else.
+"""
+
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.event import Event, Head, Key
+from gossamer.messages.ids import EventId, Last, NodeId, Seq, StreamId
+from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
+
+SESSION_VERSION = 1
+FRAME_BYTES_MAX = 16 * 2**20
+SELECTOR_LENGTH_MAX = 64 * 1024
+SUBS_MAX = 2**31 - 1
+ITEMS_MAX = 65_536
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Sub = Annotated[int, Meta(ge=0, le=SUBS_MAX)]
+"""A subscription, as its client numbers them."""
+Name = Annotated[str, Meta(max_length=200)]
+Text = Annotated[str, Meta(max_length=SELECTOR_LENGTH_MAX)]
+Policy = Literal["eager", "lazy", "random", "none"]
+Code = Literal["usage", "selector", "limit", "version", "authorization", "superseded", "closed", "stream"]
+Departure = tuple[Key | None, EventId, bool]
+"""Something that was shown has left: its key, its id, and whether the key was its group's."""
+
+M = TypeVar("M")
+
+_tuple = tuple.__new__
+_encoder = msgspec.msgpack.Encoder()
+_events = msgspec.msgpack.Decoder(list[Event])
+
+
+class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A message of a session; the tag of each stands in its class line."""
+
+
+# From the client ------------------------------------------------------------------------------------------------------
+
+
+class Hello(_Message, frozen=True, tag=1):
+    """The first message of a session. `epoch` counts the sessions of one client: a later one ends those before it.
+    `stream` is the one it has from an earlier session, and `following` the first number of it that may come now."""
+
+    client: Annotated[str, Meta(min_length=1, max_length=100)]
+    epoch: Count
+    group: Name
+    publisher: Name | None = None
+    stream: StreamId | None = None
+    following: Seq = 0
+
+
+class Publish(_Message, frozen=True, tag=2):
+    """A packet of the client's own stream."""
+
+    packet: Packet
+
+
+class Had(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What a subscription had at another broker: each stream up to a seq, and whatever else came up to so long ago."""
+
+    positions: Annotated[dict[StreamId, Last], Meta(max_length=ITEMS_MAX)]
+    age_s: Annotated[float, Meta(ge=0.0, le=1e9)]
+
+
+class Subscribe(_Message, frozen=True, tag=3):
+    """`credit` is how many events it takes at first; see `Credit`. A `sub` that is there gets the new selector, and
+    keeps all else. With `had` it goes on from there, and not with what comes next."""
+
+    sub: Sub
+    selector: Text
+    credit: Count
+    buffer: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
+    policy: Policy = "eager"
+    order: Literal["fifo", "none"] = "fifo"
+    had: Had | None = None
+
+
+class Unsubscribe(_Message, frozen=True, tag=4):
+    sub: Sub
+
+
+class Credit(_Message, frozen=True, tag=5):
+    """The client has taken so many bytes of deliveries in this session, and takes of each of these subscriptions so
+    many events in all: totals, so that nothing is lost or counted twice."""
+
+    bytes: Count
+    grants: Annotated[tuple[tuple[Sub, Count], ...], Meta(max_length=ITEMS_MAX)] = ()
+
+
+class Ping(_Message, frozen=True, tag=6):
+    number: Count
+
+
+class Goodbye(_Message, frozen=True, tag=7):
+    """The client is done, and so is its stream."""
+
+
+# From the broker ------------------------------------------------------------------------------------------------------
+
+
+class Welcome(_Message, frozen=True, tag=32):
+    """A session has begun. `stream` is the client's to publish on; `node` is the broker."""
+
+    epoch: Count
+    node: NodeId
+    stream: StreamId
+    window_bytes: Count
+    message_bytes_max: Count
+    silence_s: Annotated[float, Meta(ge=0.001, le=3_600)]
+    """Whoever says nothing for so long is taken for gone."""
+
+
+class Acks(_Message, frozen=True, tag=33):
+    """How far the client's stream is with the broker, on enough loggers' disks, and held by enough members."""
+
+    sent: Last
+    logged: Last
+    safe: Last
+
+
+class Resend(_Message, frozen=True, tag=34):
+    """What was sent from `first` on was not taken: send it (again) now."""
+
+    first: Seq
+
+
+class Subscribed(_Message, frozen=True, tag=35):
+    sub: Sub
+
+
+class Refusal(_Message, frozen=True, tag=36):
+    """The one at fault is told what is wrong: with a subscription, or (None) with the session, which is then over."""
+
+    code: Code
+    reason: Annotated[str, Meta(max_length=4_096)]
+    sub: Sub | None = None
+    position: Count = 0
+
+
+class Run(_Message, frozen=True, tag=37):
+    """Events of one stream, as their publisher encoded them, for some subscriptions: seqs by ranges, bytes in a row."""
+
+    subs: Annotated[tuple[Sub, ...], Meta(max_length=ITEMS_MAX)]
+    stream: StreamId
+    ranges: Annotated[tuple[tuple[Seq, Seq], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
+    blob: Annotated[bytes, Meta(max_length=BLOB_BYTES_MAX)]
+
+    def events(self) -> list[Event]:
+        """Decode them all in one call, and give them their ids."""
+        seqs: list[int] = []
+        for first, last in self.ranges:
+            if last - first >= EVENTS_MAX - len(seqs):
+                raise PeerError(f"a run of more than {EVENTS_MAX} events")
+            seqs += range(first, last + 1)
+        try:
+            events = _events.decode(b"\xdd" + len(seqs).to_bytes(4, "big") + self.blob)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise PeerError(f"run {self.stream}:{self.ranges[0][0]}: {error}") from None
+        stream = self.stream
+        for seq, event in zip(seqs, events, strict=True):
+            force_setattr(event, "id", _tuple(EventId, (stream, seq)))
+        return events
+
+
+class Notice(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What has left, before the event at `place`, or together with it; and for what, if it is not that event."""
+
+    place: Annotated[int, Meta(ge=0, le=ITEMS_MAX)]
+    together: bool
+    left: Annotated[tuple[Departure, ...], Meta(max_length=ITEMS_MAX)]
+    by: tuple[EventId, Head] | None = None
+    replaced: Annotated[tuple[Departure, ...], Meta(max_length=ITEMS_MAX)] = ()
+    """What the event itself tells to have left: a notice only if it is purged for something that does not."""
+
+
+class Items(_Message, frozen=True, tag=38):
+    """What waited in a subscription's queue, in order."""
+
+    sub: Sub
+    events: Annotated[list[Event], Meta(max_length=ITEMS_MAX)]
+    notices: Annotated[tuple[Notice, ...], Meta(max_length=ITEMS_MAX)] = ()
+
+
+class Gap(_Message, frozen=True, tag=39):
+    """Some of these matched, or may have, and will not come: why."""
+
+    sub: Sub
+    stream: StreamId
+    first: Seq
+    last: Seq
+    reason: Annotated[str, Meta(max_length=200)]
+
+
+class Counts(_Message, frozen=True, tag=40):
+    """What a subscription was not sent so far: totals since it began, at this broker."""
+
+    sub: Sub
+    obsoleted: Count
+    lost: Count
+
+
+class Pong(_Message, frozen=True, tag=41):
+    number: Count
+
+
+class Farewell(_Message, frozen=True, tag=42):
+    """The broker is about to end: find another."""
+
+    reason: Annotated[str, Meta(max_length=4_096)]
+
+
+FromClient = Hello | Publish | Subscribe | Unsubscribe | Credit | Ping | Goodbye
+FromBroker = (
+    Welcome | Acks | Resend | Subscribed | Refusal | Run | Items | Gap | Counts | Pong | Farewell
+)  # fmt: skip
+
+_version = bytes([SESSION_VERSION])
+_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
+_from_broker: msgspec.msgpack.Decoder[FromBroker] = msgspec.msgpack.Decoder(FromBroker)
+
+
+def encode(message: FromClient | FromBroker) -> bytes:
+    """One frame; encode once and send the same bytes to everyone."""
+    frame = bytearray(_version)
+    _encoder.encode_into(message, frame, 1)
+    if len(frame) > FRAME_BYTES_MAX:
+        raise UsageError(f"a {type(message).__name__} of {len(frame)} bytes is over the limit of {FRAME_BYTES_MAX}")
+    return bytes(frame)
+
+
+def decode_from_client(frame: bytes) -> FromClient:
+    """What a client said, or `PeerError`."""
+    return _decode(_from_client, frame)
+
+
+def decode_from_broker(frame: bytes) -> FromBroker:
+    """What a broker said, or `PeerError`."""
+    return _decode(_from_broker, frame)
+
+
+def _decode(decoder: "msgspec.msgpack.Decoder[M]", frame: bytes) -> M:
+    if not frame or len(frame) > FRAME_BYTES_MAX:
+        raise PeerError(f"a frame of {len(frame)} bytes: 1 to {FRAME_BYTES_MAX} it may have")
+    if frame[0] != SESSION_VERSION:
+        raise PeerError(f"session version {frame[0]}, this is {SESSION_VERSION}")
+    try:
+        return decoder.decode(memoryview(frame)[1:])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise PeerError(f"malformed frame: {error}") from None

@@ -1,0 +1,452 @@
+"""`gossamer.connect`: the door for an application.
+
+    async with gossamer.connect("tcp://127.0.0.1:7400") as client:
+        sub = await client.subscribe("symbol IN ('IBM', 'MSFT') AND price > 100")
+        await client.publish({"symbol": "IBM", "price": 101.5}, key="IBM")
+        async for event in sub:
+            print(event.attributes["price"])
+            break
+
+A client numbers its events as they are published, and keeps them until they are logged; so an event has its id at once,
+and no broker is waited for, unless the outgoing buffer is full or an acknowledgement was asked for. Everything that
+takes time is done by the thread of sdk/transport.py; what stands here runs in the application's event loop.
+"""
+
+import asyncio
+import heapq
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Literal
+
+from gossamer.matching import Selector
+from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
+from gossamer.messages.event import Attributes, Content, Event
+from gossamer.messages.ids import EventId, StreamId
+from gossamer.messages.session import Policy
+from gossamer.protocol.annotator import Annotator, Part, Scope
+from gossamer.protocol.clock import HybridClock
+from gossamer.sdk.embedded import Embedded
+from gossamer.sdk.subscription import Subscription, check_options
+from gossamer.sdk.transport import Transport
+
+Ack = Literal["sent", "logged", "safe"]
+ACKS = ("sent", "logged", "safe")
+EVENTS_MAX = 65_536
+BYTES_MAX = 64 * 2**20
+"""The outgoing buffer: what is published and not logged."""
+YIELD_EVENTS = 256
+_tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
+_time_ns = time.time_ns
+
+
+class Client:
+    """A connection to the mesh; use `connect`."""
+
+    def __init__(self, urls: tuple[str, ...], *, group: str, timeout: float, embedded: Embedded | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self._embedded = embedded
+        self._annotator: Annotator | None = None
+        self._clock = HybridClock()
+        self._subscriptions: dict[int, Subscription] = {}
+        self._numbered = 0
+        self._waiters: dict[str, list[tuple[int, int, asyncio.Future[None]]]] = {ack: [] for ack in ACKS}
+        self._room: list[asyncio.Future[None]] = []
+        self._waiting = 0
+        self._welcomed: asyncio.Future[None] = self._loop.create_future()
+        self._closed = False
+        self._transport = Transport(
+            urls,
+            group=group,
+            timeout_s=timeout,
+            on_welcome=lambda stream: self._from_thread(self._on_welcome, stream),
+            on_acks=self._on_acks_from_thread,
+            on_failed=lambda error: self._from_thread(self._on_failed, error),
+        )
+
+    # Publishing -----------------------------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        attributes: Attributes,
+        body: bytes = b"",
+        *,
+        key: str | None = None,
+        rank: int | float | None = None,
+        scope: Scope = "publisher",
+        obsoletes: Iterable[EventId] = (),
+        after: Iterable[EventId] = (),
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> EventId:
+        """Publish an event, and return its id.
+
+        It waits for room in the outgoing buffer, never for a consumer. With `ack` it also waits until the broker has
+        the event ("sent"), until enough loggers have it on disk ("logged"), or until enough members hold it ("safe").
+
+            await client.publish({"type": "quote", "price": 101.5}, key="IBM", ack="logged")
+        """
+        if not self._has_room:
+            await self._wait_for_room(timeout)
+        id = self.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after)
+        if ack is not None:
+            await self._wait_for(id.seq, ack, timeout)
+        elif not id.seq % YIELD_EVENTS:
+            await asyncio.sleep(0)
+        return id
+
+    def publish_nowait(
+        self,
+        attributes: Attributes,
+        body: bytes = b"",
+        *,
+        key: str | None = None,
+        rank: int | float | None = None,
+        scope: Scope = "publisher",
+        obsoletes: Iterable[EventId] = (),
+        after: Iterable[EventId] = (),
+    ) -> EventId:
+        """The same without waiting for anything: `BufferFull` if there is no room."""
+        annotator, transport = self._annotator, self._transport
+        if annotator is None or self._closed or transport.failure is not None:
+            annotator = self._open()
+        seq = annotator.next
+        if seq - transport.acked > EVENTS_MAX or transport.pending_bytes >= BYTES_MAX:
+            raise BufferFull(f"{self.pending} events are published and not logged yet")
+        if after:
+            raise UsageError("after= is for groups with causal order, which this client is not in")
+        time_ns = self._clock.tick(_time_ns())
+        content = annotator.event(
+            attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
+        )
+        transport.outbox.append(content)
+        if not transport.woken:
+            transport.wake()
+        return _tuple(EventId, (annotator.stream, seq))
+
+    async def delete(
+        self,
+        key: str,
+        attributes: Attributes | None = None,
+        *,
+        scope: Scope = "publisher",
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> EventId:
+        """Publish a tombstone: the key has no value any more."""
+        await self._wait_for_room(timeout)
+        time_ns = self._clock.tick(_time_ns())
+        id = self._post((self._open().delete(key, attributes, scope=scope, time_ns=time_ns),))
+        if ack is not None:
+            await self._wait_for(id.seq, ack, timeout)
+        return id
+
+    def transaction(self, *, ack: Ack | None = None, timeout: float | None = None) -> "Transaction":
+        """Several events that are applied as one, or not at all.
+
+        async with client.transaction() as tx:
+            tx.publish({"account": "a", "balance": 90}, key="a")
+            tx.publish({"account": "b", "balance": 110}, key="b")
+        """
+        return Transaction(self, ack, timeout)
+
+    async def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
+        """Wait until everything that was published so far is acknowledged."""
+        last = self._open().next - 1
+        if last >= 0:
+            await self._wait_for(last, ack, timeout)
+
+    @property
+    def pending(self) -> int:
+        """How many events are published and not logged yet (in a mesh without loggers: not safe)."""
+        return 0 if self._annotator is None else self._annotator.next - 1 - self._transport.acked
+
+    @property
+    def stream(self) -> StreamId:
+        """The id of this client's stream."""
+        return self._open().stream
+
+    @property
+    def node(self) -> str | None:
+        """The broker that this client is with."""
+        return self._transport.node
+
+    def seen(self, event: Event) -> None:
+        """Take note of an event, so that what is published from here on comes after it, and who obsoletes it obsoletes
+        what it did."""
+        self._open().seen(event)
+        self._clock.observe(event.time_ns, time.time_ns())
+
+    # Subscribing ----------------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self,
+        selector: str | Selector = "",
+        *,
+        durable: str | None = None,
+        ack: Literal["auto", "manual"] = "auto",
+        start: str = "new",
+        order: Literal["fifo", "none"] = "fifo",
+        buffer: int = 1_024,
+        policy: Policy = "eager",
+        notices: bool = False,
+    ) -> Subscription:
+        """Subscribe to what matches a selector; once this returns, whatever is published comes.
+
+        sub = await client.subscribe("price > 100 AND symbol LIKE 'I%'")
+        async for event in sub:
+            ...
+        """
+        self._open()
+        check_options(buffer, policy, order, start)
+        if durable is not None or ack != "auto":
+            raise UsageError("durable subscriptions are not served yet")
+        text = str(selector if isinstance(selector, Selector) else Selector(selector))
+        number, self._numbered = self._numbered, self._numbered + 1
+        subscription = Subscription(
+            number, text, buffer=buffer, policy=policy, order=order, notices=notices, loop=self._loop,
+            credit=self._transport.credit,
+        )  # fmt: skip
+        subscription._close = self._unsubscribe
+        subscription._resubscribe = self._transport.subscribe
+        subscription._settled = self._loop.create_future()
+        settled = subscription._settled
+        self._subscriptions[number] = subscription
+        self._transport.subscribe(subscription)
+        try:
+            await asyncio.wait_for(settled, self._timeout)
+        except TimeoutError:
+            self._unsubscribe(subscription)
+            raise Timeout(f"not subscribed within {self._timeout:g} s") from None
+        except BaseException:
+            self._unsubscribe(subscription)
+            raise
+        return subscription
+
+    # The life of a client -------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        self._transport.start()
+        try:
+            await self._welcomed
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Send what is not sent, say goodbye, and end all subscriptions."""
+        if self._closed:
+            return
+        if self._transport.failure is None and self._annotator is not None:
+            with suppress(GossamerError):  # what could not be sent is nobody's
+                await self.flush("sent", self._timeout)
+        self._closed = True
+        for subscription in list(self._subscriptions.values()):
+            await subscription.close()
+        await asyncio.to_thread(self._transport.close)
+        self._fail_waiters(ConnectionLost("the client is closed"))
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.stop)
+
+    # Inside ---------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Annotator:
+        if self._transport.failure is not None:
+            raise self._transport.failure
+        if self._closed or self._annotator is None:
+            raise ConnectionLost("the client is closed")
+        return self._annotator
+
+    @property
+    def _has_room(self) -> bool:
+        return self.pending < EVENTS_MAX and self._transport.pending_bytes < BYTES_MAX
+
+    def _post(self, contents: Sequence[Content]) -> EventId:
+        """Hand over what the annotator has just numbered; the id is that of the last."""
+        annotator, transport = self._annotator, self._transport
+        assert annotator is not None
+        if len(contents) == 1:
+            transport.outbox.append(contents[0])
+        else:
+            transport.outbox.extend(contents)
+        transport.wake()
+        return EventId(annotator.stream, annotator.next - 1)
+
+    async def _wait_for_room(self, timeout: float | None) -> None:
+        self._open()
+        while not self._has_room:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._room.append(future)
+            await self._wait(future, timeout, "no room in the outgoing buffer")
+
+    async def _wait_for(self, seq: int, ack: Ack, timeout: float | None) -> None:
+        if ack not in ACKS:
+            raise UsageError(f'ack: "sent", "logged" or "safe", not {ack!r}')
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting += 1
+        heapq.heappush(self._waiters[ack], (seq, self._waiting, future))
+        self._on_acks()
+        await self._wait(future, timeout, f"not {ack}")
+
+    async def _wait(self, future: "asyncio.Future[None]", timeout: float | None, what: str) -> None:
+        try:
+            await asyncio.wait_for(future, timeout)
+        except TimeoutError:
+            raise Timeout(f"{what} within {timeout:g} s") from None
+
+    def _unsubscribe(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription.number, None)
+        self._transport.unsubscribe(subscription)
+
+    def _from_thread(self, call: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _on_acks_from_thread(self) -> None:
+        if self._room or any(self._waiters.values()):
+            self._from_thread(self._on_acks)
+
+    def _on_acks(self) -> None:
+        acks = self._transport.acks
+        for ack, reached in (("sent", acks.sent), ("logged", acks.logged), ("safe", max(acks.safe, acks.logged))):
+            waiters = self._waiters[ack]
+            while waiters and waiters[0][0] <= reached:
+                future = heapq.heappop(waiters)[2]
+                if not future.done():
+                    future.set_result(None)
+        if self._room and self._has_room:
+            room, self._room = self._room, []
+            for future in room:
+                if not future.done():
+                    future.set_result(None)
+
+    def _on_welcome(self, stream: StreamId) -> None:
+        self._annotator = Annotator(stream)
+        if not self._welcomed.done():
+            self._welcomed.set_result(None)
+
+    def _on_failed(self, error: GossamerError) -> None:
+        if not self._welcomed.done():
+            self._welcomed.set_exception(error)
+        self._fail_waiters(error)
+
+    def _fail_waiters(self, error: GossamerError) -> None:
+        futures = [future for waiters in self._waiters.values() for _, _, future in waiters] + self._room
+        for waiters in self._waiters.values():
+            waiters.clear()
+        self._room = []
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+
+
+class Transaction:
+    """What is published in it is applied as one."""
+
+    def __init__(self, client: Client, ack: Ack | None, timeout: float | None) -> None:
+        self._client = client
+        self._ack = ack
+        self._timeout = timeout
+        self._parts: list[Part] = []
+        self.id: EventId | None = None
+        """The id of its commit, once there is one."""
+
+    def publish(
+        self,
+        attributes: Attributes,
+        body: bytes = b"",
+        *,
+        key: str | None = None,
+        rank: int | float | None = None,
+        obsoletes: Iterable[EventId] = (),
+    ) -> None:
+        """One more event of this transaction."""
+        self._parts.append(Part(attributes, body, key, rank, tuple(obsoletes)))
+
+    def delete(self, key: str, attributes: Attributes | None = None) -> None:
+        """A tombstone, as one of its events."""
+        self._parts.append(Part(attributes or {}, key=key, deleted=True))
+
+    async def __aenter__(self) -> "Transaction":
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None or not self._parts:
+            return  # nothing of it is published
+        client = self._client
+        await client._wait_for_room(self._timeout)
+        contents = client._open().transaction(self._parts, time_ns=client._clock.tick(time.time_ns()))
+        self.id = client._post(contents)
+        if self._ack is not None:
+            await client._wait_for(self.id.seq, self._ack, self._timeout)
+
+
+class Connecting:
+    """`async with connect(...) as client`, or `client = await connect(...)`."""
+
+    def __init__(
+        self,
+        url: str | Sequence[str] | None,
+        group: str,
+        timeout: float,
+        data: str | None,
+        listen: str | None,
+        peers: Sequence[str],
+    ) -> None:
+        self._urls = (url,) if isinstance(url, str) else None if url is None else tuple(url)
+        if self._urls is not None and not self._urls:
+            raise UsageError("connect: a url, several, or None for an embedded node")
+        self._group = group
+        self._timeout = timeout
+        self._node_options = data, listen, tuple(peers)
+        self._client: Client | None = None
+
+    async def _connect(self) -> Client:
+        embedded = None
+        urls = self._urls
+        if urls is None:
+            data, listen, peers = self._node_options
+            embedded = await asyncio.to_thread(Embedded.start, data=data, listen=listen, peers=peers)
+            urls = (embedded.url,)
+        self._client = Client(urls, group=self._group, timeout=self._timeout, embedded=embedded)
+        await self._client._start()
+        return self._client
+
+    def __await__(self):  # type: ignore[no-untyped-def]
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Client:
+        return await self._connect()
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        assert self._client is not None
+        await self._client.close()
+
+
+def connect(
+    url: str | Sequence[str] | None = None,
+    *,
+    group: str = "default",
+    publisher: str | None = None,
+    spool: str | None = None,
+    timeout: float = 10,
+    data: str | None = None,
+    listen: str | None = None,
+    peers: Sequence[str] = (),
+) -> Connecting:
+    """Connect to a broker, to the first of several that answers, or, without a url, to one that is started here.
+
+        async with gossamer.connect(["tcp://10.0.0.5:7400", "tcp://10.0.0.6:7400"]) as client:
+            ...
+
+    When the broker fails the next of the urls takes its place: nothing is lost, and nothing comes twice. `timeout` is
+    how long to look for one, in seconds. `data`, `listen` and `peers` are for the embedded node: the folder to keep
+    events in (a temporary one if not given), the address to listen on for other clients, and members to join.
+    """
+    if publisher is not None or spool is not None:
+        raise UsageError("named publishers and spools are not served yet")
+    return Connecting(url, group, timeout, data, listen, peers)

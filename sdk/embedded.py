@@ -1,0 +1,107 @@
+"""A broker and a logger in this process: what `gossamer.connect()` without a url and `gossamer up` start.
+
+They are the same as those of `gossamer broker` and `gossamer logger`, two members of a mesh that talk over loopback, so
+whatever is true of a mesh is true of this one, and others may join it.
+"""
+
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+from gossamer.broker import serving
+from gossamer.broker.addresses import split
+from gossamer.broker.faults import Faults
+from gossamer.broker.runtime import Runtime
+from gossamer.messages.errors import GossamerError, Timeout
+from gossamer.protocol.config import Config
+
+READY_S = 10.0
+ANYWHERE = "tcp://127.0.0.1:0"
+
+
+class Embedded:
+    """Both, running."""
+
+    def __init__(self, broker: Runtime, logger: Runtime, folder: object) -> None:
+        self.broker = broker
+        self.logger = logger
+        self._folder = folder
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        data: str | Path | None = None,
+        listen: str | None = None,
+        mesh: str | None = None,
+        peers: tuple[str, ...] = (),
+        config: Config | None = None,
+        faults: Faults | None = None,
+    ) -> "Embedded":
+        """Start them, and wait until they are members."""
+        # Here, because SQLAlchemy takes a third of a second that no plain client should spend.
+        from gossamer.logger.store import Store
+        from gossamer.logger.writer import Writer
+
+        folder = None
+        if data is None:
+            folder = tempfile.TemporaryDirectory(prefix="gossamer-")
+            data = folder.name
+        Path(data).mkdir(parents=True, exist_ok=True)
+        store = Store(f"sqlite:///{Path(data) / 'gossamer.db'}")
+        started: list[Runtime] = []
+        try:
+            logger = Runtime(ANYWHERE, peers=peers, config=config, store=Writer(store))
+            started.append(logger.start())
+            _await(logger)
+            broker = serving.broker(
+                listen or ANYWHERE,
+                bind=mesh or ANYWHERE,
+                peers=(logger.address, *peers),
+                config=config,
+                faults=faults,
+            )
+            started.append(broker.start())
+            _await(broker)
+        except BaseException:
+            for runtime in started:
+                runtime.kill()
+            raise
+        return cls(broker, logger, folder)
+
+    @property
+    def url(self) -> str:
+        assert self.broker.clients is not None
+        return self.broker.clients.address
+
+    def stop(self) -> None:
+        """The broker first: what only it has is to be logged."""
+        self.broker.stop()
+        self.logger.stop()
+        if isinstance(self._folder, tempfile.TemporaryDirectory):
+            self._folder.cleanup()
+
+
+def _await(runtime: Runtime) -> None:
+    until = time.monotonic() + READY_S
+    while runtime.status != "member":
+        if runtime.failure is not None:
+            raise GossamerError(f"{runtime.name} failed: {runtime.failure!r}") from runtime.failure
+        if time.monotonic() > until:
+            raise Timeout(f"{runtime.name} is no member after {READY_S:g} s, but {runtime.status}")
+        time.sleep(0.002)
+
+
+def free_or(url: str) -> str:
+    """This address if its port is free, or the same host with one that is."""
+    host, port = split(url)
+    if port:
+        family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("" if host == "*" else host.strip("[]"), port))
+            except OSError:
+                return f"tcp://{host}:0"
+    return url

@@ -1,0 +1,436 @@
+"""What a subscriber iterates over, and the queue before it, which leaves out what is obsolete by the time it is read.
+
+An application that keeps up finds what has just come, as it came. One that does not, finds less of what it would have
+thrown away: a thousand quotes that were fetched in advance would be a minute old at 50 ms each. So when something comes
+and the one before still waits, all that waits goes into a purging queue like the one at the broker
+(protocol/delivery.py), and is read from there until that is empty. How much is taken out at a time follows how long
+the application was busy with the last that it took.
+
+The broker sends as much as there is room for in the queue. Purging makes room as reading does.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from gossamer.matching import Selector
+from gossamer.messages import session
+from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.messages.event import Event, Head
+from gossamer.messages.ids import EventId, StreamId
+from gossamer.messages.session import Counts, Had, Items, Notice, Policy, Run, Subscribe
+from gossamer.protocol.delivery import Arrival, Feed, Item
+from gossamer.protocol.obsolescence import Told
+from gossamer.protocol.purging import Semantic
+from gossamer.protocol.reception import Reception
+from gossamer.protocol.shown import DELIVER, Verdict
+from gossamer.protocol.shown import Left as Departed
+
+STREAMS_MAX = 10_000
+SLACK_S = 2.0
+"""How much longer than we did a broker may have taken to hear of something."""
+WINDOW_MAX = 16
+WAIT_S = 0.005
+"""What waits longer than this when more comes is to be purged."""
+CHUNK_S = 0.01
+"""How long the application should be busy with what it takes at a time."""
+CHUNK_MAX = 1_024
+QUEUE_BYTES_MAX = 2**40
+SEMANTICS: dict[Policy, Semantic] = {"eager": "eager", "lazy": "lazy", "random": "off", "none": "off"}
+YIELD_EVENTS = 256
+"""`async for` lets other tasks run after so many events."""
+
+
+class Left(NamedTuple):
+    """What this subscription was shown of a key, `event`, is no longer true, and what is does not match its selector.
+    An event of that key which is newer than `event`, and came before this, stays."""
+
+    key: str | None
+    event: EventId
+
+
+class Gap(NamedTuple):
+    """Some of these may have matched, and will not come."""
+
+    stream: StreamId
+    first: int
+    last: int
+    reason: str
+
+
+class Commit(NamedTuple):
+    """The end of a transaction: what came since the last one, or since the first part, is to be applied as one."""
+
+    id: EventId
+
+
+Order = Literal["fifo", "none"]
+Said = Event | Left | Gap | Commit
+Raw = Event | Notice | session.Gap
+
+
+@dataclass(slots=True)
+class Stats:
+    """What became of the events that match."""
+
+    delivered: int = 0
+    obsoleted: int = 0
+    """Left out, because something newer is or will be delivered in their place."""
+    lost: int = 0
+    left: int = 0
+    """Keys that ceased to match."""
+
+
+class Subscription:
+    """An iterator over the events that match a selector; `async for event in subscription`.
+
+    Cancelling a wait loses nothing. Several tasks may share one subscription; each event goes to one of them.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        selector: str,
+        *,
+        buffer: int,
+        policy: Policy,
+        order: Order,
+        notices: bool,
+        loop: asyncio.AbstractEventLoop,
+        credit: Callable[[int], None],
+    ) -> None:
+        self.number = number
+        self.selector = selector
+        self._buffer = buffer
+        self._policy: Policy = policy
+        self._order = order
+        self._notices = notices
+        self._loop = loop
+        self._credit = credit
+        self._lock = threading.Lock()
+        self._inbox: deque[Raw] = deque()
+        self._came_at = 0.0
+        self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
+        self._reception = Reception()
+        self._positions: dict[StreamId, int] = {}
+        self._began_at: float | None = None
+        self._received = 0
+        """In this session."""
+        self._granted = 0
+        self._window = buffer
+        """How many may be on the way or wait. It grows for one who keeps up, which needs more on the way than may wait
+        for one who does not."""
+        self._current: list[Said] = []
+        self._at = 0
+        self._chunk = 1
+        self._took_at = 0.0
+        self._passed = 0
+        self._delivered = self._left = self._lost = 0
+        self._counts = (0, 0)
+        self._counts_before = (0, 0)
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waking = False
+        self._settled: asyncio.Future[None] | None = None
+        self._error: GossamerError | None = None
+        self._closed = False
+        self._close: Callable[[Subscription], None] = lambda _: None
+        self._resubscribe: Callable[[Subscription], None] = lambda _: None
+
+    # For the application --------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> Said:
+        at = self._at
+        if at >= len(self._current):
+            await self._fill()
+            at = 0
+        elif not (at + 1) % YIELD_EVENTS:
+            await asyncio.sleep(0)
+            at = self._at  # another task may have gone on meanwhile
+            if at >= len(self._current):
+                return await self.__anext__()
+        self._at = at + 1
+        return self._current[at]
+
+    async def batches(self) -> AsyncIterator[list[Said]]:
+        """What is there, several events at a time: less work for each."""
+        while True:
+            if self._at < len(self._current):
+                batch = self._current[self._at :]
+            else:
+                try:
+                    await self._fill()
+                except StopAsyncIteration:
+                    return
+                batch = self._current
+            self._current, self._at = [], 0
+            yield batch
+
+    @property
+    def stats(self) -> Stats:
+        """What became of what matched, so far."""
+        obsoleted = self._counts_before[0] + self._counts[0] + self._queue.obsoleted + self._reception.obsoleted
+        lost = self._counts_before[1] + self._counts[1] + self._reception.lost
+        untaken = len(self._current) - self._at
+        return Stats(self._delivered - untaken, obsoleted, lost, self._left)
+
+    @property
+    def position(self) -> dict[StreamId, int]:
+        """The last seq of each stream that has come."""
+        return dict(self._positions)
+
+    async def update(self, selector: str | Selector) -> None:
+        """From now on another selector counts; what is on its way may still match the old one."""
+        self.selector = str(selector if isinstance(selector, Selector) else Selector(selector))
+        self._settled = self._loop.create_future()
+        self._resubscribe(self)
+        await self._settled
+
+    async def close(self) -> None:
+        """Nothing more is wanted; an iteration that waits comes to its end."""
+        if not self._closed:
+            self._closed = True
+            self._close(self)
+            self._wake()
+
+    async def __aenter__(self) -> "Subscription":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _fill(self) -> None:
+        """Wait until there is something, and take it."""
+        while not self._take():
+            if self._closed:
+                raise StopAsyncIteration
+            if self._error is not None:
+                raise self._error
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            if self._inbox or len(self._queue):  # it came between looking and waiting
+                waiter.cancel()
+                continue
+            await waiter
+
+    def _take(self) -> bool:
+        now = time.monotonic()
+        if self._passed:
+            busy_s = max(now - self._took_at, 1e-6)
+            self._chunk = max(1, min(4 * self._chunk, CHUNK_MAX, int(self._passed * CHUNK_S / busy_s)))
+        self._took_at = now
+        said: list[Said] = []
+        self._passed = 0
+        with self._lock:
+            while not said and (self._inbox or len(self._queue)):
+                said = self._applied(self._taken(self._chunk))
+        self._current, self._at, self._passed = said, 0, len(said)
+        if self._received >= self._granted and not self._inbox and not len(self._queue):
+            self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and nothing may come
+        if self._room() - self._granted >= self._window // 4:
+            self._granted = self._room()
+            self._credit(self.number)
+        return bool(said)
+
+    def _taken(self, count: int) -> list[Raw | Item]:
+        if len(self._queue):
+            return list(self._queue.take(count))
+        inbox = self._inbox
+        if len(inbox) <= count:
+            taken = list(inbox)
+            inbox.clear()
+            return taken  # type: ignore[return-value]
+        return [inbox.popleft() for _ in range(count)]
+
+    def _applied(self, taken: list[Raw | Item]) -> list[Said]:
+        """What of this is to be handed to the application, in order."""
+        if not self._reception.held and all(type(each) is Event and each.relation is None for each in taken):
+            self._delivered += len(taken)
+            return taken  # type: ignore[return-value]
+        said: list[Said] = []
+        for each in taken:
+            if isinstance(each, session.Gap):
+                said.append(Gap(each.stream, each.first, each.last, each.reason))
+                continue
+            for step in self._reception.on_item(_item(each)):
+                for one in step.said:
+                    if isinstance(one, Departed):
+                        self._left += 1
+                        said.append(Left(one.key, one.id))
+                    else:
+                        self._delivered += 1
+                        said.append(one)
+                if step.commit is not None and step.commit.id is not None:
+                    said.append(Commit(step.commit.id))
+        return said if self._notices else [each for each in said if isinstance(each, Event)]
+
+    # For the transport's thread -------------------------------------------------------------------------------------
+
+    def asked(self, heard_at: float) -> Subscribe:
+        """A new session, after one that was last heard of then: what was received in that one does not count towards
+        the credit of this one."""
+        now, had = time.monotonic(), None
+        if self._began_at is None:
+            self._began_at = now
+        else:
+            age_s = min(now - heard_at + SLACK_S, now - self._began_at)
+            had = Had(self._positions, age_s)
+        with self._lock:
+            self._received = self._granted = 0
+            self._granted = self._room()
+            self._counts_before = (
+                self._counts_before[0] + self._counts[0],
+                self._counts_before[1] + self._counts[1],
+            )
+            self._counts = (0, 0)
+        return Subscribe(self.number, self.selector, self._granted, self._buffer, self._policy, self._order, had)
+
+    def total(self) -> int:
+        return self._granted
+
+    def _room(self) -> int:
+        return max(self._granted, self._received + self._window - len(self._inbox) - len(self._queue))
+
+    def on_run(self, run: Run, events: list[Event]) -> None:
+        self._received += len(events)
+        last = self._positions.pop(run.stream, -1)
+        if run.ranges[0][0] <= last:
+            events = [event for event in events if event.id is not None and event.id.seq > last]
+        self._positions[run.stream] = max(last, run.ranges[-1][1])  # last: it goes last
+        self._trim()
+        self._put(events)
+
+    def on_items(self, items: Items) -> None:
+        self._received += len(items.events) + sum(not notice.together for notice in items.notices)
+        notices = {notice.place: notice for notice in items.notices if notice.together}
+        apart = deque(notice for notice in items.notices if not notice.together)
+        raw: list[Raw] = []
+        for place, event in enumerate(items.events):
+            while apart and apart[0].place <= place:
+                raw.append(apart.popleft())
+            assert event.id is not None
+            stream, seq = event.id
+            if seq <= self._positions.get(stream, -1):
+                continue  # from the broker before this one
+            self._positions.pop(stream, None)
+            self._positions[stream] = seq
+            if place in notices:
+                raw.append(notices[place])
+            raw.append(event)
+        self._trim()
+        self._put([*raw, *apart])
+
+    def _trim(self) -> None:
+        """Forget where those streams are that have not been heard of for longest."""
+        while len(self._positions) > STREAMS_MAX:
+            del self._positions[next(iter(self._positions))]
+
+    def on_gap(self, gap: session.Gap) -> None:
+        self._put([gap])
+
+    def on_counts(self, counts: Counts) -> None:
+        self._counts = (counts.obsoleted, counts.lost)
+
+    def on_subscribed(self) -> None:
+        self._from_thread(self._settle, None)
+
+    def on_failed(self, error: GossamerError) -> None:
+        self._error = error
+        self._from_thread(self._settle, error)
+
+    def _put(self, raw: Sequence[Raw]) -> None:
+        """Let the application have it; if the one before still waits, purge."""
+        now = time.monotonic()
+        with self._lock:
+            inbox = self._inbox
+            if len(self._queue) or (inbox and self._came_at + WAIT_S < now):
+                self._enqueue([*inbox, *raw])
+                inbox.clear()
+                self._window = self._buffer
+            else:
+                if not inbox:
+                    self._came_at = now
+                inbox.extend(raw)
+        if self._waiters and not self._waking:
+            self._waking = True
+            self._from_thread(self._wake)
+
+    def _enqueue(self, raw: list[Raw]) -> None:
+        together: Notice | None = None
+        for each in raw:
+            if isinstance(each, session.Gap):
+                continue  # counted; where exactly it was has lost its meaning
+            if isinstance(each, Notice) and each.together:
+                together = each
+                continue
+            arrival, verdict = _verdict(each, together)
+            together = None
+            self._queue.settle(arrival, verdict)
+
+    def _from_thread(self, call: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    # In the loop ----------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._waking = False
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _settle(self, error: GossamerError | None) -> None:
+        settled, self._settled = self._settled, None
+        if settled is not None and not settled.done():
+            if error is None:
+                settled.set_result(None)
+            else:
+                settled.set_exception(error)
+        if error is not None:
+            self._wake()
+
+
+def _item(raw: Event | Notice | Item) -> Item:
+    if isinstance(raw, Item):
+        return raw
+    if isinstance(raw, Event):
+        return Item(raw)
+    return Item(None, _departed(raw.left), None if raw.by is None else Told(*raw.by))
+
+
+def _departed(left: tuple[session.Departure, ...]) -> tuple[Departed, ...]:
+    return tuple(Departed(*each) for each in left)
+
+
+def _verdict(raw: Event | Notice, together: Notice | None) -> tuple[Arrival, Verdict]:
+    """What a queue is told of something that a broker has decided on."""
+    if isinstance(raw, Event):
+        head = Head(raw.key, raw.rank, raw.relation, raw.time_ns)
+        arrival = Arrival(raw, head, len(raw.body) + 64)
+        if together is None:
+            return arrival, DELIVER
+        return arrival, Verdict(True, _departed(together.left), _departed(together.replaced))
+    departed = _departed(raw.left)
+    by = raw.by or (departed[0].id, Head())
+    cause = Event(by[1].key, by[1].rank, by[1].relation, by[1].time_ns, id=by[0])
+    return Arrival(cause, by[1], 64), Verdict(False, departed)
+
+
+def check_options(buffer: int, policy: str, order: str, start: object) -> None:
+    """Refuse at the caller what no broker would take."""
+    if not isinstance(buffer, int) or not 1 <= buffer <= 1_000_000:
+        raise UsageError(f"buffer: 1 to 1000000 events, not {buffer!r}")
+    if policy not in ("eager", "lazy", "none"):
+        raise UsageError(f'policy: "eager", "lazy" or "none", not {policy!r}')
+    if order not in ("fifo", "none"):
+        raise UsageError(f'order: "fifo" or "none", not {order!r}')
+    if start != "new":
+        raise UsageError(f'start: only "new" so far, not {start!r}')

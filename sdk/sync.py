@@ -1,0 +1,211 @@
+"""The SDK without asyncio, usable from any thread.
+
+    with gossamer.sync.connect("tcp://127.0.0.1:7400") as client:
+        sub = client.subscribe("price > 100")
+        client.publish({"price": 101.5}, key="IBM")
+        for event in sub:
+            print(event.attributes)
+            break
+
+An event loop in a thread of its own does what the asynchronous client does; a call here waits for it. Publishing
+without an acknowledgement does not go through the loop: it numbers the event and hands it over under a lock, so that
+threads may publish side by side.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from gossamer.matching import Selector
+from gossamer.messages.errors import BufferFull, Timeout
+from gossamer.messages.event import Attributes, Event
+from gossamer.messages.ids import EventId, StreamId
+from gossamer.messages.session import Policy
+from gossamer.protocol.annotator import Scope
+from gossamer.sdk import client as asynchronous
+from gossamer.sdk.client import Ack
+from gossamer.sdk.subscription import Said, Stats
+from gossamer.sdk.subscription import Subscription as AsyncSubscription
+
+T = TypeVar("T")
+
+
+class Subscription:
+    """An iterator over the events that match a selector; `for event in subscription`."""
+
+    def __init__(self, client: "Client", subscription: AsyncSubscription) -> None:
+        self._client = client
+        self._subscription = subscription
+
+    def __iter__(self) -> Iterator[Said]:
+        return self
+
+    def __next__(self) -> Said:
+        return self.get()
+
+    def get(self, timeout: float | None = None) -> Said:
+        """The next one; `Timeout` if there is none in time, and nothing is lost by that."""
+        said = self._client._wait(_next(self._subscription), timeout)
+        if said is None:
+            raise StopIteration
+        return said
+
+    @property
+    def stats(self) -> Stats:
+        """What became of what matched, so far."""
+        return self._subscription.stats
+
+    @property
+    def position(self) -> dict[StreamId, int]:
+        """The last seq of each stream that has come."""
+        return self._subscription.position
+
+    def update(self, selector: str | Selector) -> None:
+        """From now on another selector counts."""
+        self._client._wait(self._subscription.update(selector))
+
+    def close(self) -> None:
+        """Nothing more is wanted."""
+        self._client._wait(self._subscription.close())
+
+    def __enter__(self) -> "Subscription":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Client:
+    """A connection to the mesh; use `connect`."""
+
+    def __init__(self, connecting: asynchronous.Connecting) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gossamer sync", daemon=True)
+        self._thread.start()
+        try:
+            self._client = self._wait(connecting._connect())
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def publish(
+        self,
+        attributes: Attributes,
+        body: bytes = b"",
+        *,
+        key: str | None = None,
+        rank: int | float | None = None,
+        scope: Scope = "publisher",
+        obsoletes: Iterable[EventId] = (),
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> EventId:
+        """Publish an event, and return its id; see `gossamer.Client.publish`."""
+        while True:
+            try:
+                id = self.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes)
+                break
+            except BufferFull:
+                self._wait(self._client._wait_for_room(timeout))
+        if ack is not None:
+            self._wait(self._client._wait_for(id.seq, ack, timeout))
+        return id
+
+    def publish_nowait(
+        self,
+        attributes: Attributes,
+        body: bytes = b"",
+        *,
+        key: str | None = None,
+        rank: int | float | None = None,
+        scope: Scope = "publisher",
+        obsoletes: Iterable[EventId] = (),
+    ) -> EventId:
+        """The same without waiting for anything: `BufferFull` if there is no room."""
+        with self._lock:
+            return self._client.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes)
+
+    def delete(self, key: str, attributes: Attributes | None = None, *, ack: Ack | None = None) -> EventId:
+        """Publish a tombstone: the key has no value any more."""
+        with self._lock:
+            return self._wait(self._client.delete(key, attributes, ack=ack))
+
+    def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
+        """Wait until everything that was published so far is acknowledged."""
+        self._wait(self._client.flush(ack, timeout))
+
+    def subscribe(
+        self,
+        selector: str | Selector = "",
+        *,
+        order: Literal["fifo", "none"] = "fifo",
+        buffer: int = 1_024,
+        policy: Policy = "eager",
+        notices: bool = False,
+    ) -> Subscription:
+        """Subscribe to what matches a selector; see `gossamer.Client.subscribe`."""
+        subscribing = self._client.subscribe(selector, order=order, buffer=buffer, policy=policy, notices=notices)
+        return Subscription(self, self._wait(subscribing))
+
+    def seen(self, event: Event) -> None:
+        """Take note of an event; see `gossamer.Client.seen`."""
+        with self._lock:
+            self._client.seen(event)
+
+    @property
+    def pending(self) -> int:
+        """How many events are published and not logged yet."""
+        return self._client.pending
+
+    @property
+    def stream(self) -> StreamId:
+        """The id of this client's stream."""
+        return self._client.stream
+
+    def close(self) -> None:
+        """Send what is not sent, say goodbye, and end all subscriptions."""
+        if self._thread.is_alive():
+            self._wait(self._client.close())
+            self._end_loop()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.close()
+
+    def _wait(self, doing: "Coroutine[Any, Any, T]", timeout: float | None = None) -> T:
+        future = asyncio.run_coroutine_threadsafe(doing, self._loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise Timeout(f"nothing within {timeout:g} s") from None
+        except BaseException:
+            future.cancel()  # interrupted
+            raise
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _next(subscription: AsyncSubscription) -> Said | None:
+    return await anext(subscription, None)
+
+
+def connect(
+    url: str | Sequence[str] | None = None,
+    *,
+    group: str = "default",
+    timeout: float = 10,
+    data: str | None = None,
+    listen: str | None = None,
+    peers: Sequence[str] = (),
+) -> Client:
+    """Connect as `gossamer.connect` does, and wait until that is done."""
+    return Client(asynchronous.connect(url, group=group, timeout=timeout, data=data, listen=listen, peers=peers))

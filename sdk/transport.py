@@ -1,0 +1,478 @@
+"""The thread that talks to the broker, so that an application that blocks its event loop stays connected.
+
+It owns the socket and everything that is under way: packets until they are logged, the subscriptions as they have to be
+said again to another broker. The application hands it contents and commands through deques, whose ends are atomic, and
+hears of what comes by callbacks in this thread, which must be quick.
+
+Events leave at once when nothing is under way; while something is, they gather, and leave together when it has been
+taken. So at low rates a packet is one event, and at high rates packets are as large as the way to the broker is long.
+
+When the broker is gone (its connection breaks, it falls silent, or it says farewell) the next of the urls is tried. A
+new session tells the new broker what the old one knew, and sends again what was not acknowledged; the numbers in the
+packets keep that from being taken twice. After `timeout_s` without any broker the transport gives up, and says so.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Protocol
+
+import zmq
+
+from gossamer.messages.errors import (
+    ConnectionLost,
+    GossamerError,
+    NotAuthorized,
+    PeerError,
+    Superseded,
+    UsageError,
+)
+from gossamer.messages.event import Content
+from gossamer.messages.ids import StreamId
+from gossamer.messages.packet import Packet, pack
+from gossamer.messages.session import (
+    Acks,
+    Counts,
+    Credit,
+    Farewell,
+    FromClient,
+    Gap,
+    Goodbye,
+    Hello,
+    Items,
+    Ping,
+    Pong,
+    Publish,
+    Refusal,
+    Resend,
+    Run,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Welcome,
+    decode_from_broker,
+    encode,
+)
+
+PACKET_EVENTS_MAX = 512
+PACKET_BYTES_MAX = 512 * 1024
+"""A packet is filled up to here, by the bytes of bodies; one event may be larger."""
+FLYING_MAX = 4
+"""Packets that are on their way and not yet with the broker."""
+PING_S = 2.0
+SILENCE_S = 8.0
+HELLO_S = 2.0
+RETRY_S = 0.05
+BURST = 64
+NEVER = float("inf")
+
+
+class Receiver(Protocol):
+    """A subscription, as this thread sees it."""
+
+    number: int
+
+    def asked(self, heard_at: float) -> Subscribe:
+        """What to say to a broker that does not know it; the one before was last heard of then."""
+
+    def total(self) -> int:
+        """How many events of this session it takes in all."""
+
+    def on_run(self, run: Run, events: list[Any]) -> None: ...
+    def on_items(self, items: Items) -> None: ...
+    def on_gap(self, gap: Gap) -> None: ...
+    def on_counts(self, counts: Counts) -> None: ...
+    def on_subscribed(self) -> None: ...
+    def on_failed(self, error: GossamerError) -> None: ...
+
+
+class Transport:
+    """One client's way to the mesh."""
+
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        *,
+        group: str,
+        timeout_s: float,
+        on_welcome: Callable[[StreamId], None],
+        on_acks: Callable[[], None],
+        on_failed: Callable[[GossamerError], None],
+    ) -> None:
+        self._urls = urls
+        self._group = group
+        self._timeout_s = timeout_s
+        self._on_welcome, self._on_acks, self._on_failed = on_welcome, on_acks, on_failed
+        self._client = os.urandom(12).hex()
+        self._epoch = 0
+        self.node: str | None = None
+        """The broker we are with."""
+        self.stream: StreamId | None = None
+        self.failure: GossamerError | None = None
+        self._refused = ""
+
+        self.outbox: deque[Content] = deque()
+        """Published, and not yet packed; the application appends."""
+        self._next = 0
+        self._unacked: deque[Packet] = deque()
+        self.pending_bytes = 0
+        """Packed, and not logged yet."""
+        self._unsent = 0
+        """How many of the last of these were not sent in this session."""
+        self.acks = Acks(-1, -1, -1)
+        self.acked = -1
+        """Up to here the stream need not be kept any more."""
+        self._flying: deque[int] = deque()
+
+        self._receivers: dict[int, Receiver] = {}
+        self._commands: deque[Callable[[], None]] = deque()
+        self._crediting: dict[int, None] = {}
+        self._received_bytes = 0
+        self._credited_bytes = 0
+        self._window_bytes = 2**20
+
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._dealer: zmq.Socket[bytes] | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._poller = zmq.Poller()
+        self._wakeup, self._waker = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._waker.setblocking(False)
+        self._poller.register(self._wakeup, zmq.POLLIN)
+        self.woken = False
+        self._url = -1
+        self._lost_at = self._lost_heard_at = 0.0
+        self._welcomed = False
+        self._heard_at = self._pinged_at = self._hello_at = 0.0
+        self._pings = 0
+        self._ping_s = PING_S
+        self._closing = False
+        self._stop_at = NEVER
+        self.reconnects = -1
+        self._thread = threading.Thread(target=self._run, name="gossamer client", daemon=True)
+
+    # From the application's thread ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        if not self.woken:
+            self.woken = True
+            with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
+                self._waker.send(b"\0")
+
+    def subscribe(self, receiver: Receiver) -> None:
+        self._command(lambda: self._subscribe(receiver))
+
+    def unsubscribe(self, receiver: Receiver) -> None:
+        self._command(lambda: self._unsubscribe(receiver))
+
+    def credit(self, number: int) -> None:
+        """A subscription takes more than it did."""
+        self._crediting[number] = None
+        self.wake()
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Say goodbye, and end; what is not acknowledged then is not waited for."""
+        if self._thread.ident is None:
+            self._let_go()
+            return
+        self._stop_at = time.monotonic() + timeout_s
+        self._closing = True
+        self.wake()
+        self._thread.join()
+
+    def _command(self, command: Callable[[], None]) -> None:
+        self._commands.append(command)
+        self.wake()
+
+    # The thread -----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._lost_at = time.monotonic()
+        try:
+            self._open()
+            while not self._closing:
+                self._turn()
+            if self._welcomed:
+                self._send(Goodbye())
+        except GossamerError as error:
+            self._fail(error)
+        except BaseException as error:
+            self._fail(ConnectionLost(f"the client's thread failed: {error!r}"))
+            raise
+        finally:
+            self._let_go()
+
+    def _turn(self) -> None:
+        dealer = self._dealer
+        ready = dict(self._poller.poll(self._patience_ms()))
+        if self._wakeup in ready or self._wakeup.fileno() in ready:
+            with suppress(BlockingIOError):
+                self._wakeup.recv(64)
+        self.woken = False  # before looking: what comes after wakes again
+        now = time.monotonic()
+        if dealer in ready:
+            self._receive(now)
+        if self._monitor in ready and self._dealer is dealer:
+            self._reopen()
+        while self._commands:
+            self._commands.popleft()()
+        if self._welcomed:
+            self._publish()
+            self._give_credit()
+        self._on_time(now)
+
+    def _patience_ms(self) -> int:
+        now = time.monotonic()
+        until = min(self._pinged_at + self._ping_s, self._heard_at + SILENCE_S)
+        if not self._welcomed:
+            until = min(self._hello_at + HELLO_S, self._lost_at + self._timeout_s)
+        return max(0, min(5_000, round(1_000 * (until - now)) + 1))
+
+    def _on_time(self, now: float) -> None:
+        if not self._welcomed:
+            if now > self._lost_at + self._timeout_s:
+                raise ConnectionLost(
+                    f"no broker at {', '.join(self._urls)} within {self._timeout_s:g} s{self._refused}"
+                )
+            if now > self._hello_at + HELLO_S:
+                self._reopen()
+        elif now > self._heard_at + SILENCE_S:
+            self._reopen()
+        elif now > self._pinged_at + self._ping_s:
+            self._pinged_at = now
+            self._pings += 1
+            self._send(Ping(self._pings))
+
+    # Sessions -------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Say hello to the next of the urls."""
+        self._url = (self._url + 1) % len(self._urls)
+        self._epoch += 1
+        dealer = self._context.socket(zmq.DEALER)
+        dealer.setsockopt(zmq.LINGER, 0)
+        dealer.setsockopt(zmq.SNDHWM, 0)  # what is under way is bounded by what was acknowledged
+        dealer.setsockopt(zmq.RCVHWM, 0)
+        dealer.setsockopt(zmq.IDENTITY, f"{self._client}-{self._epoch}".encode())
+        dealer.setsockopt(zmq.RECONNECT_IVL, -1)  # a new session is a new socket
+        monitor = dealer.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
+        try:
+            dealer.connect(self._urls[self._url])
+        except zmq.ZMQError as error:
+            dealer.disable_monitor()
+            dealer.close()
+            raise UsageError(f"{self._urls[self._url]}: {error.strerror}") from None
+        self._dealer, self._monitor = dealer, monitor
+        self._poller.register(dealer, zmq.POLLIN)
+        self._poller.register(monitor, zmq.POLLIN)
+        self._hello_at = time.monotonic()
+        following = self._unacked[0].first if self._unacked else self._next
+        self._send(Hello(self._client, self._epoch, self._group, None, self.stream, following))
+
+    def _reopen(self) -> None:
+        """This broker does not answer: leave it, and try the next."""
+        now = time.monotonic()
+        if self._welcomed:
+            self._lost_at = now
+            self._lost_heard_at = self._heard_at
+            self._welcomed = False
+        elif now > self._lost_at + self._timeout_s:
+            return  # told by `_on_time`
+        else:
+            time.sleep(RETRY_S)
+        self._drop()
+        self._open()
+
+    def _drop(self) -> None:
+        dealer, monitor = self._dealer, self._monitor
+        self._dealer = self._monitor = None
+        if dealer is not None and monitor is not None:
+            self._poller.unregister(dealer)
+            self._poller.unregister(monitor)
+            dealer.disable_monitor()
+            monitor.close(linger=0)
+            dealer.close(linger=200 if self._closing else 0)
+
+    def _on_welcomed(self, welcome: Welcome, now: float) -> None:
+        if welcome.epoch != self._epoch:
+            return
+        self._welcomed = True
+        self.reconnects += 1
+        self._pinged_at = now
+        self.node = welcome.node
+        self._window_bytes = welcome.window_bytes
+        self._ping_s = min(PING_S, welcome.silence_s / 4)
+        self._received_bytes = self._credited_bytes = 0
+        self._flying.clear()
+        self._unsent = len(self._unacked)
+        for receiver in self._receivers.values():
+            self._send(receiver.asked(self._lost_heard_at))
+        if self.stream is None:
+            self.stream = welcome.stream
+            self._on_welcome(welcome.stream)
+
+    def _on_refusal(self, refusal: Refusal) -> None:
+        error = _error(refusal)
+        if refusal.sub is not None:
+            receiver = self._receivers.pop(refusal.sub, None)
+            if receiver is not None:
+                receiver.on_failed(error)
+        elif refusal.code == "closed":  # for now: it may be joining, or leaving
+            self._refused = f" ({refusal.reason})"
+            self._reopen()
+        else:
+            raise error
+
+    def _fail(self, error: GossamerError) -> None:
+        self.failure = error
+        self._on_failed(error)
+        for receiver in self._receivers.values():
+            receiver.on_failed(error)
+
+    def _let_go(self) -> None:
+        self._drop()
+        self._wakeup.close()
+        self._waker.close()
+        self._context.term()
+
+    # Publishing -----------------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        while len(self._flying) < FLYING_MAX:
+            if self._unsent:
+                packet = self._unacked[len(self._unacked) - self._unsent]
+                self._unsent -= 1
+            elif self.outbox:
+                packet = self._pack()
+            else:
+                return
+            self._send(Publish(packet))
+            self._flying.append(packet.last)
+
+    def _pack(self) -> Packet:
+        outbox, contents = self.outbox, list[Content]()
+        room_bytes = PACKET_BYTES_MAX
+        for _ in range(min(len(outbox), PACKET_EVENTS_MAX)):
+            room_bytes -= len(outbox[0].body)
+            if room_bytes < 0 and contents:
+                break
+            contents.append(outbox.popleft())
+        assert self.stream is not None
+        packet = pack(self.stream, self._next, contents)
+        self._next = packet.last + 1
+        self._unacked.append(packet)
+        self.pending_bytes += len(packet.blob)
+        return packet
+
+    def _take_acks(self, acks: Acks) -> None:
+        known = self.acks
+        self.acks = Acks(max(acks.sent, known.sent), max(acks.logged, known.logged), max(acks.safe, known.safe))
+        flying, unacked = self._flying, self._unacked
+        while flying and flying[0] <= acks.sent:
+            flying.popleft()
+        self.acked = max(self.acks.safe, self.acks.logged)
+        while unacked and unacked[0].last <= self.acked:
+            self.pending_bytes -= len(unacked.popleft().blob)
+        self._unsent = min(self._unsent, len(unacked))
+        self._on_acks()
+
+    def _resend(self, first: int) -> None:
+        self._flying.clear()
+        self._unsent = sum(packet.last >= first for packet in self._unacked)
+
+    # Receiving ------------------------------------------------------------------------------------------------------
+
+    def _receive(self, now: float) -> None:
+        dealer = self._dealer
+        assert dealer is not None
+        for _ in range(BURST):
+            try:
+                frame = dealer.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._heard_at = now
+            with suppress(PeerError):
+                self._take(frame, now)
+            if self._dealer is not dealer:
+                return
+
+    def _take(self, frame: bytes, now: float) -> None:
+        match decode_from_broker(frame):
+            case Run() as run:
+                self._received_bytes += len(frame)
+                events = run.events()
+                for sub in run.subs:
+                    if (receiver := self._receivers.get(sub)) is not None:
+                        receiver.on_run(run, events)
+            case Items(sub=sub) as items:
+                self._received_bytes += len(frame)
+                if (receiver := self._receivers.get(sub)) is not None:
+                    receiver.on_items(items)
+            case Acks() as acks:
+                self._take_acks(acks)
+            case Gap(sub=sub) as gap:
+                self._received_bytes += len(frame)
+                if (receiver := self._receivers.get(sub)) is not None:
+                    receiver.on_gap(gap)
+            case Counts(sub=sub) as counts:
+                self._received_bytes += len(frame)
+                if (receiver := self._receivers.get(sub)) is not None:
+                    receiver.on_counts(counts)
+            case Subscribed(sub=sub):
+                if (receiver := self._receivers.get(sub)) is not None:
+                    receiver.on_subscribed()
+            case Resend(first=first):
+                self._resend(first)
+            case Welcome() as welcome:
+                self._on_welcomed(welcome, now)
+            case Refusal() as refusal:
+                self._on_refusal(refusal)
+            case Farewell():
+                self._reopen()
+            case Pong():
+                pass
+
+    def _give_credit(self) -> None:
+        taken = self._received_bytes - self._credited_bytes
+        if not self._crediting and taken < self._window_bytes // 4:
+            return
+        numbers: Iterable[int] = [self._crediting.popitem()[0] for _ in range(len(self._crediting))]
+        grants = tuple((number, self._receivers[number].total()) for number in numbers if number in self._receivers)
+        self._credited_bytes = self._received_bytes
+        self._send(Credit(self._received_bytes, grants))
+
+    def _subscribe(self, receiver: Receiver) -> None:
+        self._receivers[receiver.number] = receiver
+        if self._welcomed:
+            self._send(receiver.asked(self._heard_at))
+
+    def _unsubscribe(self, receiver: Receiver) -> None:
+        if self._receivers.pop(receiver.number, None) is not None and self._welcomed:
+            self._send(Unsubscribe(receiver.number))
+
+    def _send(self, message: FromClient) -> None:
+        if self._dealer is not None:
+            with suppress(zmq.Again):  # unbounded, as long as there is a connection; without one there is no session
+                self._dealer.send(encode(message), zmq.NOBLOCK)
+
+
+def _error(refusal: Refusal) -> GossamerError:
+    from gossamer.matching import SelectorError
+
+    match refusal.code:
+        case "selector":
+            return SelectorError(refusal.reason, "", refusal.position)
+        case "superseded":
+            return Superseded(refusal.reason)
+        case "authorization":
+            return NotAuthorized(refusal.reason)
+        case "closed" | "stream":
+            return ConnectionLost(refusal.reason)
+    return UsageError(refusal.reason)

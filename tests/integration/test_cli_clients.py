@@ -1,0 +1,82 @@
+"""`gossamer up`, `pub` and `sub`, as somebody would type them."""
+
+import json
+import subprocess
+import threading
+
+import pytest
+
+from gossamer.cli.clients import read_attribute
+from gossamer.messages.errors import UsageError
+from processes import GOSSAMER, Process, until
+
+
+def gossamer(*arguments, **options):
+    return subprocess.run([*GOSSAMER, *arguments], capture_output=True, text=True, timeout=30, **options)
+
+
+@pytest.fixture
+def url(tmp_path):
+    process = Process(tmp_path, [*GOSSAMER, "up", "--json", "--data", str(tmp_path / "data")]).ready()
+    yield process.url
+    assert process.terminate() == 0
+    process.close()
+    assert (tmp_path / "data" / "gossamer.db").exists()
+
+
+def test_what_is_published_is_printed(url, tmp_path):
+    errors = (tmp_path / "sub.err").open("w+")
+    arguments = [*GOSSAMER, "sub", "price > 100", "--url", url, "--count", "1", "--json"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True) as sub:
+        until(lambda: "subscribed" in (tmp_path / "sub.err").read_text())
+        for price in ("99", "101.5"):
+            told = gossamer(
+                "pub",
+                "symbol=IBM",
+                f"price:={price}",
+                "--key",
+                "IBM",
+                "--body",
+                "hello",
+                "--url",
+                url,
+                "--ack",
+                "logged",
+            )
+            assert told.returncode == 0, told.stderr
+        reader = threading.Timer(20, sub.kill)
+        reader.start()
+        line = sub.stdout.readline()
+        reader.cancel()
+        assert sub.wait(10) == 0
+    errors.close()
+    event = json.loads(line)
+    assert (event["attributes"], event["key"], event["body"]) == ({"symbol": "IBM", "price": 101.5}, "IBM", "hello")
+
+
+def test_what_is_wrong_is_one_line(url):
+    told = gossamer("sub", "price > > 1", "--url", url)
+    assert (told.returncode, "^" in told.stderr) == (2, True)
+    told = gossamer("pub", "price:=1", "--url", "tcp://127.0.0.1:1", "--timeout", "0.3")
+    assert (told.returncode, told.stderr.count("\n"), "no broker" in told.stderr) == (2, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a=b", ("a", "b")),
+        ("a=b=c", ("a", "b=c")),
+        ("a=", ("a", "")),
+        ("a:=1.5", ("a", 1.5)),
+        ('a:=["x"]', ("a", ["x"])),
+        ("a:=null", ("a", None)),
+    ],
+)
+def test_attributes_are_text_or_json(text, read):
+    assert read_attribute(text) == read
+
+
+@pytest.mark.parametrize("text", ["a", "=b", ":=1", "a:=x"])
+def test_what_is_no_attribute_is_refused(text):
+    with pytest.raises(UsageError):
+        read_attribute(text)
