@@ -313,6 +313,8 @@ class Run:
             if len(applied) < len(consumer.applied):
                 raise Violation("no duplication", f"the application at {name} got something twice")
             life = self.checker.lives[name]
+            if life.status != "member":
+                continue  # it left, and is owed nothing any more
             for event in consumer.omitted:
                 if not self._is_made_up_for(life, consumer, applied, event):
                     what = f"the application at {name} did without {event}, and got nothing that obsoletes it"

@@ -350,7 +350,8 @@ class World:
             self.rng("node", host.name, host.incarnation),
             peers=host.peers,
             logger=host.logger,
-            incarnation=host.incarnation,
+            incarnation=host.incarnation
+            << 8,  # a life may leave and come back: its numbers must not reach the next one's
             stored=host.storage.stored() if host.logger else None,
             resume=resume,
         )

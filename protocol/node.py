@@ -103,7 +103,8 @@ class Node:
         """`peers` are who to call first; without any, and for a logger, membership starts here. `stored` is what a
         logger finds on its disk, `roster` a membership known beforehand. `resume` takes up where a logger knows this
         member to be (at least once) instead of at a new t_join (at most once). `wanted` is the application's word on
-        which gaps are worth requesting. `incarnation` grows from life to life: a counter, or a clock in ms.
+        which gaps are worth requesting. `incarnation` grows from life to life, by more than a life has
+        transitions (join, leave, disconnect): a clock in ms, or a counter times some hundred.
         `address` is where others reach this node; a peer may be given by its address too, until `Met` names it."""
         if not 0 < incarnation < 2**42:
             raise UsageError(f"incarnation must be 1 to 2**42 - 1, not {incarnation}")

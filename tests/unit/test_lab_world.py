@@ -153,7 +153,7 @@ def test_an_unsynced_persist_dies_with_its_node(world):
     world.restart("L", resume=True)
     world.run(1.0)
     node = world.hosts["L"].node
-    assert (node.incarnation, node.resume, node.stored.streams) == (2, True, {})
+    assert (node.incarnation, node.resume, node.stored.streams) == (2 << 8, True, {})
     assert [input for _, input in node.heard] == [Start()]
 
 
