@@ -21,7 +21,7 @@ representations of 000 §3.3, or one that combines them:
 The relation is meant to be a strict partial order. Tags and commits are transitive by themselves; for what is named,
 the publisher adds what the named ones obsolete (protocol/annotator.py), so that m1 ⊏ m3 can be told when the m2 between
 them is long gone. Where a representation ends (256 events, 1,024 ids) it tells less than is true: that costs purging,
-and nothing else, since whatever was purged was purged for something that is there.
+and no event, since whatever was purged was purged for something that is there.
 
 Why not purge whatever is obsolete, anywhere? Because what obsoletes it may never come: docs/semantics.md.
 """
