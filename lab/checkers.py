@@ -315,9 +315,16 @@ class Checker(Observer):
                 continue  # it died with its publisher
             for life in members:
                 started = life.first.get(event.stream, event.seq + 1) <= event.seq
+                if life.logger and self._is_collected(event):
+                    started = (
+                        False  # it came late, and heard of a stream that is over from a mark, up to what that names
+                    )
                 if (life.owed(event, published) or started) and not life.settled(event):
                     return life.node, event
         return None
+
+    def _is_collected(self, event: EventId) -> bool:
+        return any(stream == event.stream and upto >= event.seq for (_, stream), upto in self.collected_upto.items())
 
     def unreplaced(self) -> tuple[str, EventId] | None:
         """A live member that left out an event and has nothing that obsoletes it; None if there is none."""
