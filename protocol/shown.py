@@ -201,7 +201,7 @@ class Shown:
             if part.key is None:
                 self._add(part.id)
             elif part.overtaken != "no":
-                if part.overtaken == "unseen" and part.matches and not part.deleted:
+                if part.overtaken == "unseen" and part.matches:
                     left[part.key] = Left(part.key, part.id)
             else:
                 shows = part.matches and (part.id.seq >= first or part.key not in keys)
