@@ -186,6 +186,10 @@ class Links:
                 for seq in range(hole.first, hole.last + 1):
                     self._mark(link, packet.stream, seq, (hole.by, hole.final))
             for (seq, piece), head in zip(packet.encoded(), heads, strict=True):
+                if way[0] is None and link.buffer.full:
+                    # A repair throws nothing out: it is asked for oldest first, and would be thrown out in its turn.
+                    link.dropped += 1
+                    continue
                 seqs = link.seqs.setdefault(packet.stream, set())
                 if seq not in seqs:
                     seqs.add(seq)
