@@ -42,7 +42,7 @@ class GossipBuffer:
         self.bytes += len(packet.blob)
         while self.bytes > self._bytes_max and self._ages:
             _, stream, first = self._ages.popleft()
-            if (packets := self._streams.get(stream)) is not None:
+            if (packets := self._streams.get(stream)) is not None and _holds(packets, first):
                 self._drop(packets, first)
 
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
@@ -65,7 +65,7 @@ class GossipBuffer:
             entry = ages.popleft()
             _, stream, first = entry
             packets = self._streams.get(stream)
-            if packets is None:
+            if packets is None or not _holds(packets, first):
                 continue  # retired since
             if keep is not None and keep(packets[_place(packets, first)]):
                 kept.append(entry)
@@ -94,6 +94,11 @@ class GossipBuffer:
         self.bytes -= len(packet.blob)
         if not packets:
             del self._streams[packet.stream]
+
+
+def _holds(packets: list[Packet], first: int) -> bool:
+    place = _place(packets, first)
+    return place < len(packets) and packets[place].first == first
 
 
 def _place(packets: list[Packet], first: int) -> int:
