@@ -21,6 +21,7 @@ from gossamer.lab.observer import Observer
 from gossamer.lab.story import StoryTeller
 from gossamer.lab.topology import Topology, star, transit_stub, uniform
 from gossamer.lab.world import NodeFactory, World
+from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content, Value
 from gossamer.messages.ids import DEFAULT_GROUP, EventId, issued_by, named_stream
 from gossamer.messages.wire import Data, Repair
@@ -480,7 +481,10 @@ class Run:
             rank = rng.choice((None, rng.randrange(10)))
             return annotator.event(attributes, key=f"g{key}", rank=rank, scope="group", time_ns=self._serial)
         if way == "names":
-            return annotator.event(attributes, obsoletes=self._nameable(annotator))
+            try:
+                return annotator.event(attributes, obsoletes=self._nameable(annotator))
+            except UsageError:  # of an event with that number it said something else, which was then refused
+                return annotator.event(attributes)
         return annotator.event(attributes, key=key if way == "key" else None)
 
     def _nameable(self, annotator: Annotator) -> list[EventId]:
