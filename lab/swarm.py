@@ -483,7 +483,7 @@ class Run:
         if way == "names":
             try:
                 return annotator.event(attributes, obsoletes=self._nameable(annotator))
-            except UsageError:  # of an event with that number it said something else, which was then refused
+            except UsageError:  # others have closed the stream, and this numbers it anew: all of it will be refused
                 return annotator.event(attributes)
         return annotator.event(attributes, key=key if way == "key" else None)
 

@@ -66,10 +66,10 @@ class Orphans:
             self._suspects[stream.id] = Orphan()
 
     def on_origin(self, stream: Stream, origin: NodeId) -> None:
-        """It comes from there; or came, in an earlier life of that node: it is asked first."""
+        """It comes from there; or came, in an earlier life of that node: it is asked first, unless it has answered."""
         stream.origin = origin
         orphan = self._suspects.get(stream.id)
-        if orphan is not None and not orphan.closing:
+        if orphan is not None and not orphan.closing and origin not in orphan.answered:
             orphan.origin = origin
 
     def is_owned(self, stream: Stream) -> bool:

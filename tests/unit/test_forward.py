@@ -1,7 +1,18 @@
 """Streams that clients number themselves: forwarded once, kept until logged, moved, ended when nobody's."""
 
 from gossamer.messages.ids import named_stream
-from gossamer.messages.wire import Abandoned, Data, Idle, Member, Ownership, Position, Positions, Roster, WhoOwns
+from gossamer.messages.wire import (
+    Abandoned,
+    Data,
+    Idle,
+    Member,
+    Ownership,
+    Position,
+    Positions,
+    Repair,
+    Roster,
+    WhoOwns,
+)
 from gossamer.protocol.effects import Acked, Deliver, Refused
 from gossamer.protocol.inputs import Abandon, Adopt, Close, Forward, Leave, Wake
 from machines import S, node, only, packet, receive, sent
@@ -121,3 +132,14 @@ def test_a_node_that_leaves_does_not_end_what_a_client_may_go_on_with_elsewhere(
     effects = me.handle(Leave(), 2.0)
     assert sent(effects, Abandoned) == [(("b",), Abandoned((S,)))]
     assert sent(effects, Idle) == []
+
+
+def test_a_straggler_does_not_turn_the_question_back_to_who_has_answered():
+    """Its node has said that the stream is not its own; a packet of its last life, come late, says otherwise."""
+    leader, _ = node("L", brokers="ab", logger=True, round_interval_max_s=0.25)
+    receive(leader, "b", Repair((packet(0),)))
+    not_mine = (Position(S, 0),)
+    receive(leader, "a", Ownership(leader.membership.table.root, 1, False, (), not_mine))
+    receive(leader, "b", Data("a", packet(1)))
+    asked = [to for now in range(1, 9) for to, _ in sent(leader.handle(Wake(), float(now)), WhoOwns)]
+    assert ("b",) in asked

@@ -84,3 +84,18 @@ def test_it_agrees_with_a_list(limit, steps):
                 held.cut(max(first, held.first), min(last, held.last)) for held in expected
             ]
         assert buffer.bytes == sum(len(held.blob) for _, held in naive)
+
+
+def test_an_age_outlives_its_stream_and_drops_nothing_of_what_comes_after_it():
+    buffer = GossipBuffer(2 * SIZE)
+    buffer.add(packet(0, body=BODY), 1)
+    buffer.forget(S)
+    buffer.add(packet(5, body=BODY), 2)
+    buffer.collect(2)
+    assert buffer.find(S, 0, 9) == [packet(5, body=BODY)]
+    buffer = GossipBuffer(2 * SIZE)
+    buffer.add(packet(0, body=BODY), 3)
+    buffer.forget(S)
+    for seq in (9, 1, 3):
+        buffer.add(packet(seq, body=BODY), 3)
+    assert buffer.find(S, 0, 9) == [packet(1, body=BODY), packet(3, body=BODY)], "the oldest is 9"

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
-from gossamer.messages.event import Content, Relation
+from gossamer.messages.event import Commit, Content, Relation
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import Hole, Packet, pack
 from gossamer.messages.wire import Beat, Data, Echo, Idle, Member, Repair, Roster, Sent, Taken
+from gossamer.protocol import links as links_module
 from gossamer.protocol.config import Group
 from gossamer.protocol.effects import Deliver, Send
 from gossamer.protocol.inputs import Connected, Publish, Wake
@@ -33,10 +34,10 @@ def closed(**config):
 class Bench:
     """The links of a node. What goes out is told as `kind first-last [holes]`."""
 
-    def __init__(self, safe=(), **config):
+    def __init__(self, safe=(), loggers=(), **config):
         self.ctx = context(**({"link_window_bytes": SIZE} | config))
         self.safe = set(safe)
-        self.links = Links(self.ctx, lambda event: event in self.safe)
+        self.links = Links(self.ctx, lambda event: event in self.safe, lambda node: node in loggers)
         self.epoch = {}
 
     def send(self, *effects):
@@ -416,6 +417,52 @@ def test_what_was_dropped_may_be_asked_for_and_comes():
     bench.events(packet(0), packet(1))
     assert bench.everything_taken() == ["0"]
     assert events_in(bench.send(Send(("b",), Repair((packet(1),))))) == ["1"]
+
+
+def test_a_repair_throws_nothing_out_of_a_full_link():
+    bench = closed(link_buffer_events_max=2)
+    bench.events(packet(5), packet(6))
+    assert events_in(bench.send(Send(("b",), Repair((packet(1, 4),))))) == []
+    assert bench.everything_taken() == ["5 6"]
+    assert bench.links._links["b"].dropped == 4
+
+
+def test_nothing_is_purged_on_the_way_to_a_logger():
+    bench = closed(loggers=["b"])
+    bench.events(keyed(1, "x"), keyed(2, "x"))
+    bench.links.passing(keyed(3, "x"))
+    assert bench.everything_taken() == ["1 2"]
+
+
+def test_a_commit_obsoletes_nothing_on_a_link():
+    """What it does is done by its parts, and one of those may be lost behind it."""
+    bench = closed()
+    part = Content(key="x", relation=Relation(part=(0, 1)))
+    commit = Content(relation=Relation(commit=Commit(1, ("x",)), near=b"\x02"))
+    bench.events(keyed(1, "x"), pack(S, 2, [part, commit]))
+    assert bench.everything_taken() == ["1 2 3"]
+
+
+def test_marks_for_a_peer_that_takes_nothing_are_bounded(monkeypatch):
+    monkeypatch.setattr(links_module, "MARKS_MAX", 10)
+    bench = closed()
+    for seq in range(100):
+        bench.events(keyed(seq, "x"))
+        bench.events(keyed(seq, "x", stream=T))
+    link = bench.links._links["b"]
+    assert link.marked == sum(map(len, link.marks.values())) <= 10
+
+
+def test_scattered_marks_go_in_as_many_messages_as_it_takes(monkeypatch):
+    monkeypatch.setattr(links_module, "MARKS_A_MESSAGE", 3)
+    bench = closed()
+    for seq in range(0, 14, 2):
+        bench.events(marked(seq, seq, 99))
+    sends = bench.send()
+    assert sends == []
+    bench.links.on_taken("b", Taken(bench.epoch["b"], bench.links._links["b"].sent))
+    repairs = [effect.message for effect in bench.send() if isinstance(effect.message, Repair)]
+    assert [len(repair.packets) for repair in repairs] == [3, 3, 1]
 
 
 # In a node -----------------------------------------------------------------------------------------------------------

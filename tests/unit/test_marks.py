@@ -4,12 +4,12 @@ import pytest
 
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import assemble
-from gossamer.messages.wire import Position
+from gossamer.messages.wire import Position, Repair
 from gossamer.protocol import marks as marks_module
 from gossamer.protocol.effects import Deliver
 from gossamer.protocol.marks import Marks
 from gossamer.protocol.receiver import Receiver
-from machines import S, T, context, marked, packet
+from machines import S, T, context, marked, node, packet, receive
 
 # The marks that wait --------------------------------------------------------------------------------------------------
 
@@ -191,3 +191,33 @@ def test_a_hole_after_the_last_event_known_tells_that_it_exists(bench):
     bench.accept(assemble(S, [(0, packet(0).blob), (1, (9, False))]))
     assert bench.receiver.streams[S].lastseen == 1
     assert bench.missing() == [(1, 1)]
+
+
+def test_a_logger_takes_no_mark_for_final():
+    """What it acknowledges must be on its disk, or something that makes up for it."""
+    for logger, delivered in ((False, [Deliver(marked(0, 0, 2, final=True)), Deliver(packet(1))]), (True, [])):
+        ctx = context(logger=logger)
+        receiver = Receiver(ctx, lambda *_: None)
+        receiver.accept(packet(1), False)
+        receiver.accept(marked(0, 0, 2, final=True), False)
+        assert ctx.effects == delivered
+    receiver.accept(packet(2), False)
+    assert [effect.packet.first for effect in ctx.effects] == [0, 1, 2]
+
+
+def test_told_again_of_a_stream_it_does_not_know_a_receiver_asks_for_that():
+    me, _ = node("L", brokers="a", logger=True)
+    receive(me, "a", Repair((packet(1),)))
+    mark = marked(0, 0, EventId(T, 3))
+    receive(me, "a", Repair((mark,)))
+    assert T not in me.receiver.streams, "it is likely to be on its way"
+    receive(me, "a", Repair((mark,)))
+    assert me.receiver.streams[T].lastseen == 3
+
+
+def test_a_mark_beyond_where_a_stream_is_being_closed_opens_nothing():
+    receiver = Receiver(context(), lambda *_: None)
+    receiver.accept(packet(0), False)
+    receiver.streams[S].limit = 0
+    receiver.accept(marked(1, 1, 2), False)
+    assert receiver.streams[S].lastseen == 0

@@ -12,7 +12,7 @@ import strategies
 from gossamer.messages import codec
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
-from gossamer.messages.ids import named_stream
+from gossamer.messages.ids import EventId, named_stream
 from gossamer.messages.wire import (
     PACKETS_MAX,
     Beat,
@@ -50,7 +50,7 @@ from gossamer.protocol.inputs import (
     Wake,
 )
 from gossamer.protocol.node import Node
-from machines import S, T, node, only, packet, receive, records, sent
+from machines import S, T, marked, node, only, packet, receive, records, sent
 
 NAMED = named_stream("default", "trades")
 
@@ -243,6 +243,18 @@ def test_who_has_what_a_logger_seeks_supplies_it():
         (("L",), Repair((packet(0),))),
         (("L",), Lacking(me.membership.table.root, (span(1, 1),))),
     ]
+
+
+def test_a_mark_of_which_nobody_has_the_rest_supplies_nothing():
+    """Or what a void event was to make up for could never be closed."""
+    me, _ = node(brokers="a", loggers="L")
+    receive(me, "L", Repair((marked(0, 0, EventId(S, 5), final=False), packet(5))))
+    me.buffer.forget(S)
+    me.buffer.add(marked(0, 0, 5), 0)
+    (answer,) = sent(receive(me, "L", Seek((span(0, 0),))))
+    assert answer == (("L",), Lacking(me.membership.table.root, (), (span(0, 0),)))
+    me.buffer.add(packet(5), 0)
+    assert sent(receive(me, "L", Seek((span(0, 0),)))) == [(("L",), Repair((marked(0, 0, 5),)))]
 
 
 def test_a_broker_may_not_seek_where_there_are_loggers():

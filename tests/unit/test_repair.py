@@ -409,6 +409,21 @@ def test_who_asked_is_done_with_one_answer():
     assert other.repair.quiet
 
 
+def test_each_time_it_is_told_again_it_is_awaited_twice_as_long():
+    """What is named is deep in somebody's queue; to ask each time would fill that queue with marks."""
+    bench = Bench()
+    bench.receiver.accept(packet(2), False)
+    waits, now = [], 0.0
+    for _ in range(3):
+        bench.receiver.accept(marked(0, 1, 9), False)
+        told = now
+        while not bench.round(now := now + ROUND_S)[1]:
+            assert now - told < 100 * ROUND_S
+        waits.append(round((now - told) / ROUND_S))
+        bench.gaps().asked.remove(0, 1)  # it was asked for, and the mark is the answer
+    assert waits == [4, 8, 16]
+
+
 # In a node -----------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import pytest
 
+from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import Hole
 from gossamer.messages.wire import Data, Position, Positions, Tell
@@ -262,3 +263,43 @@ def test_a_node_thins_nothing_for_what_is_not_safe_but_asks():
     me.handle(Wake(), 2.0)
     me.handle(Wake(), 3.0)  # a pass in vain is not repeated at once
     assert me.buffer.bytes < 2_000
+
+
+def test_who_is_not_among_us_holds_nothing():
+    bench = Bench(faults=1)
+    assert not bench.safety.is_safe(X5)
+    bench.round()
+    for name in ("gone", "ghost"):
+        bench.holds(name, 9)
+    assert not bench.safety.is_safe(X5)
+    bench.holds("a", 9)
+    bench.holds("b", 9)
+    assert bench.safety.is_safe(X5)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "faults", "expected"), [("", None, 0), ("a", None, 1), ("abcde", None, 2), ("a", 0, 0)]
+)
+def test_what_may_be_forgotten_stands_one_crash_at_least_unless_it_was_said_otherwise(brokers, faults, expected):
+    me, _ = node(brokers=brokers, faults=faults)
+    assert me._faults() == expected
+
+
+@pytest.mark.parametrize(("waits", "again"), [(False, 1), (True, 0)])
+def test_nothing_is_sent_again_to_a_peer_for_which_something_waits(waits, again):
+    ctx = context(resend_s=0.5)
+    sender = Sender(ctx, membership(ctx, "", "L"), is_saturated=lambda _: waits)
+    sender.publish(OWN, (Content(),))
+    ctx.now = 0.6
+    sender.on_due()
+    assert len(sent(ctx.effects, Data)) == again
+
+
+def test_passes_that_find_nothing_become_rare():
+    me, _ = node(brokers="ab", faults=1, purge_above_bytes=0, gclimit_rounds=1_000)
+    receive(me, "a", Data("a", keyed(0, "x", body=BODY)))
+    passes = []
+    for number in range(1, 16):
+        me.handle(Wake(), float(number))
+        passes.append(me._purge_at_round)
+    assert sorted(set(passes)) == [3, 7, 15, 31], "after rounds 1, 3, 7 and 15"
