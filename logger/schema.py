@@ -13,24 +13,28 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Engine,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
     create_engine,
     event,
-    insert,
-    select,
+    inspect,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
 from sqlalchemy.pool import QueuePool
 
+from gossamer.logger.migrations import MIGRATIONS
 from gossamer.messages.errors import UsageError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = len(MIGRATIONS) + 1
+
+READERS = 4
 
 metadata = MetaData()
 
@@ -39,13 +43,24 @@ meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("v
 packets = Table(
     "packets",
     metadata,
+    # The order of this log: ascending with the commits, never given twice. For SQLite it is the row id.
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
     Column("stream", Text, nullable=False),
     Column("first", BigInteger, nullable=False),
     Column("last", BigInteger, nullable=False),
+    Column("logged_ns", BigInteger, nullable=False),
+    Column("highest_ns", BigInteger, nullable=False),  # of all `logged_ns` up to here: ascends though a clock may not
     Column("checksum", BigInteger, nullable=False),
     Column("bytes", LargeBinary, nullable=False),
     # Covering: what there is of each stream is read at the start without touching the packets.
     Index("packets_by_id", "stream", "first", "last", unique=True),
+)
+
+streams = Table(
+    "streams",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),  # of its first packet; no packet of it has a lower one
 )
 
 voids = Table(
@@ -102,29 +117,55 @@ def parse_url(text: str) -> URL:
 
 
 def open_engine(url: URL) -> Engine:
-    """The one connection of a store; its tables are there, and of our version."""
-    # One connection: there is one writer, it is the only reader too, and a store in memory lives in its connection.
-    engine = create_engine(
-        url, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False}
-    )
-    event.listen(engine, "connect", _configure)
+    """The connection that writes: the tables are there, and of our version."""
+    # One connection: there is one writer, and it reads for itself with the same one.
+    engine = _engine(url, 1, "BEGIN IMMEDIATE")
     try:
         with engine.begin() as connection:
-            metadata.create_all(connection)
-            version = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar()
-            if version is None:
-                connection.execute(insert(meta).values(name="schema", value=str(SCHEMA_VERSION)))
+            _prepare(connection, url)
     except DatabaseError as error:
         engine.dispose()
         raise UsageError(f"cannot open the store {url.database}: {error.orig}") from None
-    if version not in (None, str(SCHEMA_VERSION)):
+    except UsageError:
         engine.dispose()
-        raise UsageError(f"the store {url.database} has schema {version}, this is {SCHEMA_VERSION}")
+        raise
     return engine
 
 
+def open_readers(url: URL) -> Engine:
+    """Connections that only read, beside the one that writes and whenever they like: WAL lets them."""
+    engine = _engine(url, READERS, "BEGIN")
+    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
+    return engine
+
+
+def _engine(url: URL, connections: int, begin: str) -> Engine:
+    engine = create_engine(
+        url, poolclass=QueuePool, pool_size=connections, max_overflow=0, connect_args={"check_same_thread": False}
+    )
+    event.listen(engine, "connect", _configure)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
+
+
+def _prepare(connection: Connection, url: URL) -> None:
+    """Make the tables, or bring those of an older version up to ours."""
+    version = SCHEMA_VERSION
+    if inspect(connection).has_table(meta.name):
+        found = connection.exec_driver_sql("SELECT value FROM meta WHERE name = 'schema'").scalar()
+        version = int(found) if found is not None and found.isdecimal() else 0
+        if not 0 < version <= SCHEMA_VERSION:
+            raise UsageError(f"the store {url.database} has schema {found}, this is {SCHEMA_VERSION}: a newer one?")
+        for migrate in MIGRATIONS[version - 1 :]:
+            migrate(connection)
+    metadata.create_all(connection)
+    connection.exec_driver_sql(
+        "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (str(SCHEMA_VERSION),),
+    )
+
+
 def _configure(connection: Any, _: object) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()
+    connection.isolation_level = None  # transactions begin when we say so, also those that only read
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")

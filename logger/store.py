@@ -5,12 +5,15 @@ is new of a packet is cut out of it, and goes down in one statement for all pack
 `apply` and `collect` and become durable with `commit`, which may be tried again as often as it takes: a disk that is
 full for an hour delays acknowledgements for an hour, and nothing is acknowledged meanwhile.
 
-A store belongs to one process (a lock beside the file says so) and to one logger, whose name it remembers.
+A store belongs to one process (a lock beside the file says so) and to one logger, whose name it remembers. One thread
+writes; the log can be read along by others (logger/pages.py).
 """
 
 import fcntl
 import os
-from collections.abc import Iterable
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, Self
@@ -18,10 +21,10 @@ from typing import IO, Self
 import msgspec
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
-from xxhash import xxh3_64_digest
 
 from gossamer.logger import schema
-from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.logger.pages import Page, Pages, StoreError, checksum_of, intact
+from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Retired, Span
@@ -29,12 +32,14 @@ from gossamer.protocol.effects import Over, Promise, Record, Stored, StoredStrea
 from gossamer.protocol.intervals import IntervalSet
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Packet)
 
 # Raw tuples on the hot path: SQLAlchemy's own insert of dictionaries costs twice as much.
 _ADD_PACKETS = (
-    "INSERT INTO packets (stream, first, last, checksum, bytes) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    "INSERT INTO packets (number, stream, first, last, checksum, bytes, logged_ns, highest_ns) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+_ADD_STREAMS = "INSERT INTO streams (stream, number) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_DROP_STREAMS = "DELETE FROM streams WHERE stream = ?"
 _FIND_PACKETS = """
     SELECT first, last, checksum, bytes FROM packets
     WHERE stream = ? AND last >= ? AND first <= ?
@@ -63,10 +68,6 @@ _KEEP_MEMBER = """
 _KEEP_META = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
-class StoreError(GossamerError):
-    """The disk did not do what it was asked to; it may do so later."""
-
-
 @dataclass(slots=True)
 class _Stream:
     stored: IntervalSet = field(default_factory=IntervalSet)
@@ -79,7 +80,8 @@ class _Stream:
 class _Staged:
     """What the next commit writes; of records that replace each other, the last."""
 
-    packets: list[tuple[StreamId, int, int, int, bytes]] = field(default_factory=list)
+    packets: list[tuple[int, StreamId, int, int, int, bytes]] = field(default_factory=list)
+    streams: dict[StreamId, int] = field(default_factory=dict)
     voids: dict[StreamId, None] = field(default_factory=dict)
     collected: dict[StreamId, None] = field(default_factory=dict)
     forgotten: dict[StreamId, None] = field(default_factory=dict)
@@ -100,25 +102,33 @@ class _Staged:
 
 
 class Store:
-    """Everything a logger keeps, in one SQLite file; used by one thread at a time."""
+    """Everything a logger keeps, in one SQLite file; used by one thread at a time, but for what reads the log."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock_ns: Callable[[], int] = time.time_ns) -> None:
         parsed = schema.parse_url(url)
-        in_memory = parsed.database in (None, "", ":memory:")
-        self._lock = None if in_memory else _locked(str(parsed.database))
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if parsed.database in (None, "", ":memory:"):
+            # Of SQLite's ways to share what is in memory none lets one read while another writes; a file does.
+            self._folder = tempfile.TemporaryDirectory(prefix="gossamer-", dir=_memory_folder())
+            parsed = parsed.set(database=f"{self._folder.name}/memory.db")
+        self.path = str(parsed.database)
+        self._lock: IO[str] | None = _locked(self.path)
         try:
             self._engine = schema.open_engine(parsed)
         except UsageError:
             self._unlock()
             raise
-        self._in_memory = in_memory
-        self.path = parsed.database or ":memory:"
+        self._pages = Pages(parsed)
+        self._clock_ns = clock_ns
         self.damaged = 0
         """Packets whose checksum was wrong when they were read; they were not handed out."""
         self._streams: dict[StreamId, _Stream] = {}
         self._retired: dict[str, IntervalSet] = {}
         self._members: dict[NodeId, Member] = {}
         self._staged = _Staged()
+        self._number = 0
+        """Of the packet that was staged last."""
+        self._highest_ns = 0
         self.node: NodeId | None = None
         """The logger that it belongs to."""
         with self._engine.connect() as connection:
@@ -150,6 +160,18 @@ class Store:
             raise StoreError(f"{self.path}: {error.orig}") from None
         return tuple(found)
 
+    def page(self, after: int, bytes_max: int, group: str | None = None) -> Page:
+        """What was logged after that number; in any thread, like the cursors below."""
+        return self._pages.page(after, bytes_max, group)
+
+    def number_at(self, time_ns: int) -> int:
+        """A cursor: everything logged at or after that time has a higher number."""
+        return self._pages.number_at(time_ns)
+
+    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None) -> int:
+        """A cursor: nothing beyond these positions has a lower number, or that one."""
+        return self._pages.number_after(positions, group)
+
     def _find(self, connection: Connection, name: StreamId, first: int, last: int) -> list[Packet]:
         first = max(first, self._streams[name].collected + 1)
         if first > last:
@@ -157,8 +179,8 @@ class Store:
         rows = connection.exec_driver_sql(_FIND_PACKETS, (name, first, last, name, first))
         packets = []
         for low, high, checksum, data in rows:
-            packet = _decoded(data) if _checksum(data) == checksum else None
-            if packet is None or (packet.stream, packet.first, packet.last) != (name, low, high):
+            packet = intact(name, low, high, checksum, data)
+            if packet is None:
                 self.damaged += 1
             else:
                 packets.append(packet.cut(max(first, low), min(last, high)))
@@ -166,6 +188,10 @@ class Store:
 
     def _read(self, connection: Connection) -> None:
         self.node = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "node")).scalar()
+        kept = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "number")).scalar()
+        newest = connection.exec_driver_sql("SELECT number, highest_ns FROM packets ORDER BY number DESC LIMIT 1")
+        self._number, self._highest_ns = newest.one_or_none() or (0, 0)
+        self._number = max(self._number, int(kept or 0))
         for name, last in connection.exec_driver_sql("SELECT stream, last FROM collected ORDER BY rowid"):
             self._stream(name).collected = last
         for name, first, last in connection.exec_driver_sql(
@@ -233,8 +259,7 @@ class Store:
             with self._engine.begin() as connection:
                 self._write(connection, self._staged)
         except DBAPIError as error:
-            if not self._in_memory:
-                self._engine.dispose()  # a connection that saw a bad disk may never see a good one
+            self._engine.dispose()  # a connection that saw a bad disk may never see a good one
             raise StoreError(f"{self.path}: {error.orig}") from None
         self._staged = _Staged()
 
@@ -247,7 +272,10 @@ class Store:
             return
         for low, high in stream.stored.gaps(first, last):
             data = _encoder.encode(packet.cut(low, high))
-            self._staged.packets.append((name, low, high, _checksum(data), data))
+            self._number += 1
+            self._staged.packets.append((self._number, name, low, high, checksum_of(data), data))
+            if not stream.stored:
+                self._staged.streams.setdefault(name, self._number)
         stream.stored.add(first, last)
 
     def _retire(self, name: StreamId) -> None:
@@ -274,9 +302,15 @@ class Store:
 
         streams = self._streams
         kept = [name for name in staged.collected if name in streams]
-        run(_ADD_PACKETS, list(staged.packets))
+        logged_ns = self._clock_ns()
+        self._highest_ns = max(self._highest_ns, logged_ns)
+        run(_ADD_PACKETS, [(*packet, logged_ns, self._highest_ns) for packet in staged.packets])
+        run(_ADD_STREAMS, list(staged.streams.items()))
         run(_DROP_PACKETS, [(name, streams[name].collected, streams[name].collected) for name in kept])
         run(_DROP_PACKETS, [(name, 2**63 - 1, 2**63 - 1) for name in staged.forgotten])
+        run(_DROP_STREAMS, [(name,) for name in staged.forgotten])
+        if staged.collected or staged.forgotten:  # perhaps the packet with the highest number, which is not given twice
+            run(_KEEP_META, [("number", str(self._number))])
         run(_KEEP_COLLECTED, [(name, streams[name].collected) for name in kept])
         run(_DROP_COLLECTED, [(name,) for name in staged.forgotten])
         run(_DROP_VOIDS, [(name,) for name in (*staged.voids, *staged.forgotten)])
@@ -294,8 +328,11 @@ class Store:
     # The file -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
+        self._pages.close()
         self._engine.dispose()
         self._unlock()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -312,15 +349,8 @@ class Store:
             self._lock = None
 
 
-def _checksum(data: bytes) -> int:
-    return int.from_bytes(xxh3_64_digest(data), "big", signed=True)
-
-
-def _decoded(data: bytes) -> Packet | None:
-    try:
-        return _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError):
-        return None
+def _memory_folder() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _locked(path: str) -> IO[str]:

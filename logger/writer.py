@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from gossamer.logger.store import Store, StoreError
+from gossamer.logger.pages import StoreError
+from gossamer.logger.store import Store
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Span

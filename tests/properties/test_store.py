@@ -46,12 +46,15 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
         self.model = Storage()
         self.over: set[str] = set()
+        self.now_ns = 0
+        self.cursor = 0
+        self.followed: list[tuple[str, int]] = []
         self._reopen()
 
     def _reopen(self):
         if hasattr(self, "store"):
             self.store.close()
-        self.store = Store(f"sqlite:///{self.folder / 'log.db'}")
+        self.store = Store(f"sqlite:///{self.folder / 'log.db'}", clock_ns=lambda: self.now_ns)
 
     @rule(given=st.lists(records, max_size=6))
     def apply(self, given):
@@ -101,6 +104,41 @@ class StoreMachine(RuleBasedStateMachine):
         spans = [Span(stream, (part,)) for part in parts]
         assert self.store.load(spans) == self.model.load(spans)
 
+    @rule(now_ns=st.integers(0, 20))
+    def the_clock_jumps(self, now_ns):
+        self.now_ns = now_ns
+
+    @rule(bytes_max=st.integers(0, 300))
+    def follow(self, bytes_max):
+        """Whoever reads along gets everything, once, however the log is cut into pages."""
+        end = False
+        while not end:
+            page = self.store.page(self.cursor, bytes_max)
+            self.followed += [(packet.stream, seq) for _, _, packet in page.rows for seq in _seqs(packet)]
+            assert self.cursor <= page.last
+            assert [row[0] for row in page.rows] == sorted({row[0] for row in page.rows})
+            self.cursor, end = page.last, page.end
+        assert len(self.followed) == len(set(self.followed))
+        stored = self.model.load([Span(stream, ((0, SEQS - 1),)) for stream in STREAMS])
+        assert set(self.followed) >= {(packet.stream, seq) for packet in stored for seq in _seqs(packet)}
+
+    @rule(time_ns=st.integers(0, 20))
+    def since_a_time(self, time_ns):
+        cursor = self.store.number_at(time_ns)
+        assert all(logged_ns < time_ns for number, logged_ns, _ in self._log() if number <= cursor)
+
+    @rule(positions=st.dictionaries(streams, st.integers(-1, SEQS)))
+    def since_positions(self, positions):
+        cursor = self.store.number_after(positions)
+        behind = [packet for number, _, packet in self._log() if number <= cursor]
+        assert all(packet.last <= positions.get(packet.stream, -1) for packet in behind)
+        following = next((packet for number, _, packet in self._log() if number > cursor), None)
+        if following is not None and following.stream in positions:
+            assert following.last > positions[following.stream]
+
+    def _log(self):
+        return self.store.page(0, 10**6).rows
+
     @invariant()
     def finds_what_the_model_finds(self):
         if hasattr(self, "store"):
@@ -110,11 +148,17 @@ class StoreMachine(RuleBasedStateMachine):
             assert ours.retired == theirs.retired
             everything = [Span(stream, ((0, SEQS - 1),)) for stream in STREAMS]
             assert self.store.load(everything) == self.model.load(everything)
+            log = sorted((packet for _, _, packet in self._log()), key=lambda packet: (packet.stream, packet.first))
+            assert tuple(log) == self.model.load(everything)
 
     def teardown(self):
         if hasattr(self, "store"):
             self.store.close()
             shutil.rmtree(self.folder)
+
+
+def _seqs(packet):
+    return range(packet.first, packet.last + 1)
 
 
 def _stream(record):

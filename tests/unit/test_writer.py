@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from gossamer.logger.pages import StoreError
 from gossamer.logger.schema import SCHEMA_VERSION
-from gossamer.logger.store import Store, StoreError
+from gossamer.logger.store import Store
 from gossamer.logger.writer import Writer
 from gossamer.messages.errors import UsageError
 from gossamer.messages.wire import Member, Span

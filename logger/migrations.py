@@ -1,0 +1,34 @@
+"""From each version of the schema to the next; a store is brought up to date when it is opened, in one transaction.
+
+Version 1: packets without a number of their own.
+"""
+
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+
+def _number_the_packets(connection: Connection) -> None:
+    """1 to 2. When they were logged is not known: not after now, so who asks for a time is given rather too much."""
+    for statement in (
+        "ALTER TABLE packets RENAME TO packets_1",
+        "DROP INDEX packets_by_id",
+        """CREATE TABLE packets (
+            number INTEGER NOT NULL PRIMARY KEY, stream TEXT NOT NULL, first BIGINT NOT NULL, last BIGINT NOT NULL,
+            logged_ns BIGINT NOT NULL, highest_ns BIGINT NOT NULL, checksum BIGINT NOT NULL, bytes BLOB NOT NULL
+        )""",
+        "CREATE UNIQUE INDEX packets_by_id ON packets (stream, first, last)",
+        "CREATE TABLE streams (stream TEXT NOT NULL PRIMARY KEY, number BIGINT NOT NULL)",
+    ):
+        connection.exec_driver_sql(statement)
+    now_ns = time.time_ns()
+    connection.exec_driver_sql(
+        "INSERT INTO packets SELECT rowid, stream, first, last, ?, ?, checksum, bytes FROM packets_1 ORDER BY rowid",
+        (now_ns, now_ns),
+    )
+    connection.exec_driver_sql("INSERT INTO streams SELECT stream, MIN(number) FROM packets GROUP BY stream")
+    connection.exec_driver_sql("DROP TABLE packets_1")
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_number_the_packets,)

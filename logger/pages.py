@@ -1,0 +1,148 @@
+"""The log in the order in which it was written, for whoever reads along: brokers that catch up, the command line.
+
+Packets are numbered as they are committed, so a *number* is a cursor: what is read after it never misses a packet that
+is committed later. Reading has its own connections and is safe in any thread; the writer is not held up by it.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from xxhash import xxh3_64_digest
+
+from gossamer.logger import schema
+from gossamer.messages.errors import GossamerError
+from gossamer.messages.ids import StreamId, group_of
+from gossamer.messages.packet import Packet
+from gossamer.messages.wire import Span
+
+_decoder = msgspec.msgpack.Decoder(Packet)
+
+# By number, whatever the group: an index on streams would give the rows in another order.
+_PAGE = """
+    SELECT number, logged_ns, packets.stream, first, packets.last, checksum, bytes, COALESCE(collected.last, -1)
+    FROM packets LEFT JOIN collected ON collected.stream = packets.stream
+    WHERE number > ? AND substr(packets.stream, 1, ?) = ? ORDER BY number
+"""
+_LAST = "SELECT COALESCE(MAX(number), 0) FROM packets"
+_HIGHEST_AFTER = "SELECT number, highest_ns FROM packets WHERE number > ? ORDER BY number LIMIT 1"
+_STREAMS = "SELECT stream, number FROM streams WHERE substr(stream, 1, ?) = ?"
+_FIRST_BEYOND = """
+    SELECT MIN(number) FROM packets
+    WHERE stream = ? AND last > ?
+      AND first >= COALESCE((SELECT MAX(first) FROM packets WHERE stream = ? AND first <= ?), 0)
+"""
+
+
+class StoreError(GossamerError):
+    """The disk did not do what it was asked to; it may do so later."""
+
+
+class Page(Struct, frozen=True):
+    """A piece of the log, in its order."""
+
+    rows: tuple[tuple[int, int, Packet], ...]
+    """`(number, logged_ns, packet)` each."""
+    last: int
+    """Where to read on: all up to this number is in here, or was not asked for."""
+    end: bool
+    """There was no more at that moment."""
+    damaged: tuple[Span, ...] = ()
+    """On disk, but not as it was written: left out."""
+
+
+class Pages:
+    """Reads a store; there may be many, in this process and in others."""
+
+    def __init__(self, url: URL) -> None:
+        self._engine = schema.open_readers(url)
+        self._name = url.database
+
+    def page(self, after: int, bytes_max: int, group: str | None = None) -> Page:
+        """What was logged after that number, in one group or all: at least one packet, if there is one."""
+        rows: list[tuple[int, int, Packet]] = []
+        damaged: list[Span] = []
+        size = 0
+        with self._snapshot() as connection:
+            last = connection.exec_driver_sql(_LAST).scalar_one()
+            found = connection.exec_driver_sql(_PAGE, (after, *_prefix(group)))
+            for number, logged_ns, stream, first, high, checksum, data, collected in found:
+                if rows and size + len(data) > bytes_max:
+                    found.close()
+                    return Page(tuple(rows), number - 1, False, tuple(damaged))
+                packet = intact(stream, first, high, checksum, data)
+                if packet is None:
+                    damaged.append(Span(stream, ((max(first, collected + 1), high),)))
+                else:
+                    rows.append((number, logged_ns, packet.cut(max(first, collected + 1), high)))
+                    size += len(data)
+        return Page(tuple(rows), max(after, last), True, tuple(damaged))
+
+    def number_at(self, time_ns: int) -> int:
+        """A cursor: everything logged at or after that time has a higher number.
+
+        By bisection in the highest time so far: that it passes `time_ns` is the first time that anything does, whatever
+        the clock did before and after.
+        """
+        with self._snapshot() as connection:
+            low, high = 0, int(connection.exec_driver_sql(_LAST).scalar_one())
+            while low < high:
+                middle = (low + high) // 2
+                found = connection.exec_driver_sql(_HIGHEST_AFTER, (middle,)).one_or_none()
+                if found is None or found[1] >= time_ns:
+                    high = middle
+                else:
+                    low = found[0]
+        return int(low)
+
+    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None) -> int:
+        """A cursor: nothing beyond these positions has a lower number, or that one. Streams that are not named count
+        from their beginning; with a group, only its streams do."""
+        with self._snapshot() as connection:
+            found: list[int] = [connection.exec_driver_sql(_LAST).scalar_one() + 1]
+            for stream, number in connection.exec_driver_sql(_STREAMS, _prefix(group)):
+                if stream not in positions:
+                    found.append(number)
+            for stream, position in positions.items():
+                if group is None or group_of(stream) == group:
+                    number = connection.exec_driver_sql(_FIRST_BEYOND, (stream, position) * 2).scalar()
+                    if number is not None:
+                        found.append(number)
+        return min(found) - 1
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        """The store as it is at one moment."""
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise StoreError(f"{self._name}: {error.orig}") from None
+
+
+def checksum_of(data: bytes) -> int:
+    return int.from_bytes(xxh3_64_digest(data), "big", signed=True)
+
+
+def intact(stream: StreamId, first: int, last: int, checksum: int, data: bytes) -> Packet | None:
+    """The packet that a row holds, or None if the disk did not keep it."""
+    if checksum_of(data) != checksum:
+        return None
+    try:
+        packet = _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    return packet if (packet.stream, packet.first, packet.last) == (stream, first, last) else None
+
+
+def _prefix(group: str | None) -> tuple[int, str]:
+    """What the ids of a group's streams begin with, and how long that is."""
+    prefix = "" if group is None else f"{group}/"
+    return len(prefix), prefix
