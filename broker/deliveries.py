@@ -22,7 +22,9 @@ from itertools import pairwise
 from time import monotonic
 from typing import Any, Protocol
 
+from gossamer.broker.counters import Counters
 from gossamer.matching import Index, Selector
+from gossamer.messages.errors import PeerError
 from gossamer.messages.event import REACH_MAX, Attributes, Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
 from gossamer.messages.packet import Packet
@@ -255,7 +257,8 @@ class _Group:
 class Deliveries:
     """All subscriptions at a broker."""
 
-    def __init__(self, log_bytes_max: int = LOG_BYTES_MAX) -> None:
+    def __init__(self, log_bytes_max: int = LOG_BYTES_MAX, counters: Counters | None = None) -> None:
+        self.counters = counters or Counters()
         self.subscribers: dict[int, Subscriber] = {}
         self._log_bytes_max = log_bytes_max
         self._groups: dict[str, _Group] = {}
@@ -264,9 +267,8 @@ class Deliveries:
         self._recent_bytes = 0
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
-        self.events_matched = 0
-        self.events_queued = 0
-        self.fallen_behind = 0
+        self._vetted: tuple[Packet | None, list[Event]] = (None, [])
+        """What was decoded last, so that a client's packet is decoded once, however it is used."""
 
     # Subscriptions --------------------------------------------------------------------------------------------------
 
@@ -291,7 +293,11 @@ class Deliveries:
             last = had.positions.get(packet.stream)
             if last is None and came_at < since:
                 continue
-            for arrival in _arrivals(packet, packet.events()):
+            try:
+                arrivals = _arrivals(packet, packet.events())
+            except PeerError:
+                continue  # whoever was here when it came has been told that it is lost
+            for arrival in arrivals:
                 if last is None or arrival.id.seq > last:
                     subscriber.history.append(arrival)
         if subscriber.history:
@@ -323,13 +329,19 @@ class Deliveries:
 
     # What the node delivers -----------------------------------------------------------------------------------------
 
+    def vet(self, packet: Packet) -> None:
+        """Refuse, with `PeerError`, a client's packet that would make trouble wherever it gets to."""
+        self._vetted = packet, packet.vetted()
+
     def on_packet(self, packet: Packet) -> None:
         self._keep(packet)
         group = self._groups.get(group_of(packet.stream))
         if group is None:
             return
         if group.plain is not None:
-            events = packet.events()
+            vetted, events = self._vetted
+            if vetted is not packet:
+                events = packet.events()
             if all(event.relation is None for event in events):
                 self._on_plain(group, group.plain, packet, events)
                 return
@@ -362,7 +374,7 @@ class Deliveries:
         shared: dict[Spans, list[Subscriber]] = {}
         for key, spans in _spans(matched).items():
             count = sum(stop - start for start, stop in spans)
-            self.events_matched += count
+            self.counters.events_matched += count
             subscriber = self.subscribers[key]
             if subscriber.feed.behind:
                 continue
@@ -399,7 +411,7 @@ class Deliveries:
             verdicts[place] = Verdict(place in verdicts, (left,))
         feed = subscriber.feed
         for place in sorted(verdicts):
-            self.events_queued += 1
+            self.counters.events_queued += 1
             if not feed.settle(arrivals[place], verdicts[place]):
                 self._fall(group, subscriber, batch, matched[: place + 1])
                 return
@@ -417,7 +429,7 @@ class Deliveries:
         self._lag(group, subscriber, len(taken))
 
     def _lag(self, group: _Group, subscriber: Subscriber, taken: int) -> None:
-        self.fallen_behind += 1
+        self.counters.fallen_behind += 1
         group.behind[subscriber.key] = None
         subscriber.at = group.log_first + len(group.log) - 1, taken
 
@@ -446,7 +458,7 @@ class Deliveries:
 
     def _on_arrivals(self, group: _Group, arrivals: list[Arrival]) -> None:
         matched = group.matched([arrival.event.attributes for arrival in arrivals])
-        self.events_matched += sum(map(len, matched))
+        self.counters.events_matched += sum(map(len, matched))
         dispatch = group.dispatch
         was_behind = bool(group.behind)
         batch = _Batch(None, [], arrivals)
@@ -490,6 +502,7 @@ class Deliveries:
 
     def _lose(self, subscriber: Subscriber, stream: StreamId, first: int, last: int, count: int, reason: str) -> None:
         subscriber.lost += count
+        self.counters.events_lost += count
         subscriber.outlet.deliver(encode(Gap(subscriber.sub, stream, first, last, reason)))
         self._waiting[subscriber.key] = None
 

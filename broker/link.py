@@ -117,7 +117,7 @@ class Link:
         self.sent = self.marked = self.echoed = 0
         self.stuck = False
         self._marked_at = NEVER
-        self._counters.sessions += 1
+        self._counters.link_sessions += 1
         self._retry_at = now + self._backoff_s
         self._backoff_s = min(2 * self._backoff_s, self._limits.retry_max_s)
         self._mark(now)

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from gossamer.broker.addresses import check_peer
 from gossamer.broker.counters import Counters
@@ -23,9 +23,9 @@ from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
 from gossamer.messages.codec import encode
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
-from gossamer.messages.ids import DEFAULT_GROUP, StreamId, anonymous_stream
+from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Member, Span
+from gossamer.messages.wire import Member, Message, Repair, Span
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import (
     Acked,
@@ -52,6 +52,9 @@ STOP_S = 5.0
 FLUSH_S = 0.5
 """How long the last words may take to be taken by the others, some of which may be gone themselves."""
 OUT = ("outside", "disconnected", "joining")
+
+KINDS = {kind: kind.__name__.lower() for kind in get_args(Message)}
+TELEMETRY = f"{SYSTEM_GROUP}/"
 
 _WAKE = Wake()
 _log = logging.getLogger("gossamer.runtime")
@@ -342,9 +345,12 @@ class Runtime:
             performers[type(effect)](effect)
 
     def _send(self, send: Send) -> None:
-        self.counters.messages_sent += 1
+        message = send.message
+        self.counters.messages_sent[KINDS[type(message)]] += 1
+        if isinstance(message, Repair):
+            self.counters.packets_repaired += len(message.packets) * len(send.to)
         try:
-            frame = encode(send.message)
+            frame = encode(message)
         except UsageError as error:
             _log.warning("not sent: %s", error)
             self.counters.frames_dropped += len(send.to)
@@ -352,14 +358,18 @@ class Runtime:
             self._links.send(send.to, frame, time.monotonic())
 
     def _deliver(self, deliver: Deliver) -> None:
-        self.counters.packets_delivered += 1
-        self.counters.events_delivered += deliver.packet.count
+        packet = deliver.packet
+        if packet.stream.startswith(TELEMETRY):
+            self.counters.telemetry_events += packet.count
+        else:
+            self.counters.packets_delivered += 1
+            self.counters.events_delivered += packet.count
         if self.clients is not None:
-            self.clients.on_deliver(deliver.packet)
-        self._on_deliver(deliver.packet)
+            self.clients.on_deliver(packet)
+        self._on_deliver(packet)
 
     def _skip(self, skip: Skip) -> None:
-        self.counters.events_skipped += skip.last - skip.first + 1
+        self.counters.events_skipped[skip.reason] += skip.last - skip.first + 1
         if self.clients is not None:
             self.clients.on_skip(skip)
         self._on_skip(skip)
@@ -388,6 +398,7 @@ class Runtime:
     def _persist(self, persist: Persist) -> None:
         assert self._store is not None
         self.counters.persists += 1
+        self.counters.events_stored += sum(each.count for each in persist.records if isinstance(each, Packet))
         self._store.persist(persist.token, persist.records)
 
     def _load(self, load: Load) -> None:

@@ -11,7 +11,7 @@ def broker(listen: str = "tcp://127.0.0.1:0", *, limits: ClientLimits | None = N
     addresses is said now, and nothing stays bound then."""
     runtime = Runtime(**options)
     try:
-        runtime.clients = Sessions(listen, limits=limits)
+        runtime.clients = Sessions(listen, limits=limits, counters=runtime.counters)
     except BaseException:
         runtime.kill()
         raise

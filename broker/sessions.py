@@ -14,16 +14,17 @@ import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import zmq
 
 from gossamer.broker.addresses import advertised, split
+from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Subscriber
 from gossamer.matching import SelectorError
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
-from gossamer.messages.ids import NodeId, StreamId, anonymous_stream, group_of, issued_by
+from gossamer.messages.ids import SYSTEM_GROUP, NodeId, StreamId, anonymous_stream, group_of, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import (
     FRAME_BYTES_MAX,
@@ -79,26 +80,6 @@ class ClientLimits:
     """And so long its stream waits for it to return."""
 
 
-@dataclass(slots=True)
-class ClientCounters:
-    """Totals since the start."""
-
-    sessions: int = 0
-    refusals: int = 0
-    client_errors: int = 0
-    """Frames that were malformed, or that nobody could have meant."""
-    packets_published: int = 0
-    events_published: int = 0
-    packets_resent: int = 0
-    subscriptions: int = 0
-    frames_delivered: int = 0
-    bytes_delivered: int = 0
-    cut_off: int = 0
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
-
-
 class Session:
     """One client, as long as it is here."""
 
@@ -138,12 +119,17 @@ class Sessions:
     """The clients of one broker; everything here runs in the node's thread."""
 
     def __init__(
-        self, bind: str = "tcp://127.0.0.1:0", *, advertise: str | None = None, limits: ClientLimits | None = None
+        self,
+        bind: str = "tcp://127.0.0.1:0",
+        *,
+        advertise: str | None = None,
+        limits: ClientLimits | None = None,
+        counters: Counters | None = None,
     ) -> None:
-        """It listens at once, and answers once the node's loop takes it along."""
+        """It listens at once, and answers once the node's loop takes it along. `counters` are the node's."""
         self.limits = limits or ClientLimits()
-        self.counters = ClientCounters()
-        self.deliveries = Deliveries()
+        self.counters = counters or Counters()
+        self.deliveries = Deliveries(counters=self.counters)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         try:
@@ -179,7 +165,8 @@ class Sessions:
         router.setsockopt(zmq.ROUTER_HANDOVER, 1)
         router.setsockopt(zmq.SNDHWM, 10_000)
         router.setsockopt(zmq.RCVHWM, 64)
-        router.setsockopt(zmq.MAXMSGSIZE, self.limits.message_bytes_max)
+        # What is a little too large gets an answer; what is far too large is not even read.
+        router.setsockopt(zmq.MAXMSGSIZE, 2 * self.limits.message_bytes_max)
         router.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
         router.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20_000)
         if host.startswith("["):
@@ -252,8 +239,9 @@ class Sessions:
     def on_deliver(self, packet: Packet) -> None:
         try:
             self.deliveries.on_packet(packet)
-        except PeerError as error:
+        except PeerError as error:  # another broker let it pass
             self._complain(str(error))
+            self.deliveries.on_lost(packet.stream, packet.first, packet.last, "malformed")
 
     def on_skip(self, skip: Skip) -> None:
         if skip.reason != "void":
@@ -290,6 +278,12 @@ class Sessions:
             raise PeerError(f"a message of {len(parts) - 1} parts")
         place, frame = parts
         session = self._sessions.get(place)
+        if len(frame) > self.limits.message_bytes_max:
+            reason = f"a message has at most {self.limits.message_bytes_max} bytes, not {len(frame)}"
+            self._refuse(place, "limit", reason)
+            if session is not None:
+                self._end(session, now)
+            return ()
         try:
             message = decode_from_client(frame)
         except PeerError as error:
@@ -322,7 +316,7 @@ class Sessions:
         session = Session(self, place, hello, stream, now)
         self._sessions[place] = self._clients[hello.client] = self._streams[stream] = session
         self._forsaken.pop(stream, None)
-        self.counters.sessions += 1
+        self.counters.client_sessions += 1
         yield Adopt(stream, hello.following)
         if session in self._lost:
             return  # its stream is over, as it has been told
@@ -356,9 +350,26 @@ class Sessions:
         self._published[session] = None
         if packet.stream != session.stream:
             raise PeerError(f"{session.client} published on {packet.stream}, which is not its stream")
+        reason = self._unfit(session, packet)
+        if reason is not None:
+            self._refuse(session.place, *reason)
+            self._end(session, session.heard_at)
+            return
         self.counters.packets_published += 1
         self.counters.events_published += packet.count
         yield Forward(packet)
+
+    def _unfit(self, session: Session, packet: Packet) -> tuple[Code, str] | None:
+        """Why a packet must not go any further: here is where its publisher can be told."""
+        if session.group == SYSTEM_GROUP:
+            return "authorization", f"{SYSTEM_GROUP} is for telemetry: clients may read it, and not publish in it"
+        if packet.holes:
+            return "usage", f"{packet.stream}:{packet.holes[0].first} is left out: what is published has no holes"
+        try:
+            self.deliveries.vet(packet)
+        except PeerError as error:
+            return "usage", str(error)
+        return None
 
     def _on_subscribe(self, session: Session, message: Subscribe) -> Iterable[Input]:
         limits, known = self.limits, session.subscribers.get(message.sub)
@@ -382,13 +393,15 @@ class Sessions:
         except GossamerError as error:
             self._refuse(session.place, "usage", str(error), message.sub)
         else:
-            self.counters.subscriptions += known is None
+            self.counters.subscriptions_added += known is None
+            self.counters.subscriptions_changed += known is not None
             self.send(session, encode(Subscribed(message.sub)))
         return ()
 
     def _on_unsubscribe(self, session: Session, message: Unsubscribe) -> Iterable[Input]:
         subscriber = session.subscribers.pop(message.sub, None)
         if subscriber is not None:
+            self.counters.subscriptions_removed += 1
             self.deliveries.remove(subscriber)
         return ()
 
@@ -462,6 +475,8 @@ class Sessions:
         """A session is over; without a goodbye its stream waits for the client to return."""
         if self._sessions.pop(session.place, None) is None:
             return
+        self.counters.clients_lost += now is not None
+        self.counters.subscriptions_removed += len(session.subscribers)
         for subscriber in session.subscribers.values():
             self.deliveries.remove(subscriber)
         session.subscribers.clear()
@@ -477,7 +492,7 @@ class Sessions:
                 self._forsaken[session.stream] = now
 
     def _refuse(self, place: bytes, code: Code, reason: str, sub: int | None = None, position: int = 0) -> None:
-        self.counters.refusals += 1
+        self.counters.refusals[code] += 1
         refusal: FromBroker = Refusal(code, reason[:4_096], sub, position)
         with suppress(zmq.ZMQError):  # it may be gone already
             self._router.send_multipart((place, encode(refusal)), zmq.NOBLOCK)

@@ -28,6 +28,7 @@ _events = msgspec.msgpack.Decoder(list[Event])
 _heads = msgspec.msgpack.Decoder(list[Head])
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 _content = msgspec.msgpack.Decoder(Content)
+_raws = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 class Hole(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -121,6 +122,15 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
         return list(zip(present, heads, strict=True))
+
+    def vetted(self) -> list[Event]:
+        """The events, if the table has each of them where it is: `PeerError` if whoever cuts the packet would not find
+        one. A quarter dearer than `events()`, and a third of `verify()`."""
+        events = self.events()
+        found = _raws.decode(b"\xdd" + len(events).to_bytes(4, "big") + self.blob)
+        if list(map(len, map(bytes, found))) != [size for size in self.table() if size]:
+            raise PeerError(f"packet {self.stream}:{self.first}: its table cuts through an event")
+        return events
 
     def verify(self) -> None:
         """Decode each event at its own place, and refuse what its publisher should have been refused: a table that cuts

@@ -19,6 +19,7 @@ A new connection, or a new life of the peer, begins a new epoch: counts of the o
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
+from gossamer.messages.errors import PeerError
 from gossamer.messages.event import Head
 from gossamer.messages.ids import EventId, NodeId, StreamId, group_of
 from gossamer.messages.packet import EVENTS_MAX, Packet, Reason, assemble
@@ -206,10 +207,12 @@ class Links:
                 self._note(link, link.buffer.passing(packet.stream, seq, head))
 
     def _heads(self, packet: Packet) -> list[Head | None]:
-        heads = packet.heads()
         if self._ctx.config.group(group_of(packet.stream)).purging:
-            return [_on_a_link(head) for _, head in heads]
-        return [None] * len(heads)
+            try:
+                return [_on_a_link(head) for _, head in packet.heads()]
+            except PeerError:
+                pass  # a peer's rubbish, passed on: nobody can tell what it obsoletes
+        return [None] * sum(map(bool, packet.table()))
 
     def _note(self, link: Link, omissions: Iterable[Omitted]) -> None:
         for omitted in omissions:

@@ -7,6 +7,7 @@ without either, though they have gone on to what came in between (000 App. A.2).
 
 from collections.abc import Callable, Iterable
 
+from gossamer.messages.errors import PeerError
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.protocol.purging import PurgingBuffer
@@ -22,7 +23,11 @@ def thin(
     holders: dict[tuple[StreamId, int], Packet] = {}
     for packet in packets:
         if purges(packet.stream):
-            for seq, head in packet.heads():
+            try:
+                heads = packet.heads()
+            except PeerError:
+                continue  # a peer's rubbish is kept as it is: nobody can tell what it obsoletes
+            for seq, head in heads:
                 for omitted in everything.append(packet.stream, seq, head, 0, packet):
                     entry, by = omitted.entry, omitted.by
                     if by is not None and is_safe(by):

@@ -90,7 +90,7 @@ def test_who_is_not_there_yet_is_waited_for(nodes):
     address = b.own.address
     nodes.remove("b")
     send(a, address)
-    nodes.until(lambda: a.counters.sessions >= 3, "some sessions in vain")
+    nodes.until(lambda: a.counters.link_sessions >= 3, "some sessions in vain")
     nodes.add("b", bind=address)
     nodes.until(lambda: nodes.taken["b"] == [Received("a", Busy())])
 

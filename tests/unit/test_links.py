@@ -332,6 +332,14 @@ def test_marks_in_a_circle_are_told_as_they_came():
     assert bench.everything_taken() == ["1→2 2→1"]
 
 
+def test_rubbish_is_passed_on_as_it_is():
+    rubbish = Packet(S, 1, b"\3\0\0\0", b"\xc1\xc1\xc1")
+    bench = closed()
+    bench.events(rubbish, keyed(2, "x"))
+    bench.links.passing(rubbish)
+    assert bench.everything_taken() == ["1 2"]
+
+
 def test_what_passes_through_the_node_purges_all_saturated_links():
     bench = closed()
     bench.saturate("c")

@@ -167,13 +167,17 @@ def test_an_event_that_is_not_one_is_the_peers_fault(event: bytes) -> None:
             read()
 
 
-def test_a_table_that_cuts_through_an_event_is_found_by_verify() -> None:
+def test_a_table_that_cuts_through_an_event_is_found() -> None:
     packet = pack(A, 7, [Content(body=b"12345"), Content()])
     first, second = packet.table()
     shifted = Packet(A, 7, struct.pack("<2I", first - 1, second + 1), packet.blob)
     assert shifted.events() == packet.events()
     with pytest.raises(PeerError, match="default/a:7"):
         shifted.verify()
+    with pytest.raises(PeerError, match="cuts through"):
+        shifted.vetted()
+    assert packet.vetted() == packet.events()
+    assert packet.thin([(7, EventId(A, 8))]).vetted() == packet.events()[1:]
 
 
 @pytest.mark.parametrize("content", [Content(key="\0"), Content(attributes={"a": "\0"}), Content(attributes={"\0": 1})])

@@ -6,7 +6,7 @@ import pytest
 
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
-from gossamer.messages.packet import Hole
+from gossamer.messages.packet import Hole, Packet
 from gossamer.messages.wire import Data, Position, Positions, Tell
 from gossamer.protocol.config import Group
 from gossamer.protocol.effects import Acked
@@ -180,6 +180,11 @@ def test_what_is_obsolete_for_something_safe_goes_and_leaves_a_final_mark(safe, 
 
 def test_of_groups_that_do_not_purge_everything_is_kept():
     assert thin(HISTORY, lambda _: False, lambda _: True) == []
+
+
+def test_rubbish_is_kept_and_obsoletes_nothing():
+    rubbish = Packet("default/~x-1.0", 0, b"\3\0\0\0", b"\xc1\xc1\xc1")
+    assert thin([rubbish, *HISTORY], lambda _: True, lambda _: True) == thin(HISTORY, lambda _: True, lambda _: True)
 
 
 def test_a_gossip_buffer_is_thinned_in_place_and_accounts_for_it():

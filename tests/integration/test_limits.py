@@ -1,0 +1,257 @@
+"""What a client may ask for, and what becomes of rubbish: told to the one at fault, counted, nobody else's matter.
+
+The clients here are bare sockets, since the SDK would not say such things.
+"""
+
+import asyncio
+import random
+import struct
+
+import pytest
+import zmq
+
+import gossamer
+from gossamer.broker.serving import broker as make_broker
+from gossamer.broker.sessions import ClientLimits
+from gossamer.messages.event import Content
+from gossamer.messages.packet import Hole, Packet, pack
+from gossamer.messages.session import (
+    FRAME_BYTES_MAX,
+    Acks,
+    Had,
+    Hello,
+    Publish,
+    Refusal,
+    Run,
+    Subscribe,
+    Subscribed,
+    Welcome,
+    decode_from_broker,
+    encode,
+)
+from gossamer.messages.wire import Data
+from gossamer.protocol.config import Config
+from gossamer.protocol.inputs import Received
+from processes import BRISK, until
+
+PATIENCE_MS = 15_000
+
+
+class Raw:
+    """A client without manners."""
+
+    def __init__(self, url: str, name: str = "raw", group: str = "default") -> None:
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
+        self._socket.connect(url)
+        self._hello = Hello(name, 1, group)
+
+    def __enter__(self) -> "Raw":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+        self._context.term()
+
+    def enter(self) -> "Raw":
+        self.say(self._hello)
+        self.stream = self.hear(Welcome).stream
+        return self
+
+    def say(self, message) -> None:
+        self.send(encode(message))
+
+    def send(self, *parts: bytes) -> None:
+        self._socket.send_multipart(parts)
+
+    def hear(self, kind):
+        """The next message of a kind; those of other kinds are passed over."""
+        while not isinstance(said := decode_from_broker(self._socket.recv()), kind):
+            assert not isinstance(said, Refusal), said
+        return said
+
+    def publish(self, packet: Packet) -> None:
+        self.say(Publish(packet))
+
+
+@pytest.fixture
+def start():
+    started = []
+
+    def broker(*peers: str, **limits):
+        runtime = make_broker(limits=ClientLimits(**limits), config=Config(**BRISK), peers=peers)
+        started.append(runtime.start())
+        until(lambda: runtime.status == "member")
+        return runtime
+
+    yield broker
+    for runtime in started:
+        runtime.kill()
+        assert runtime.failure is None
+
+
+def serves(runtime) -> None:
+    """Others notice nothing."""
+
+    async def main():
+        async with asyncio.timeout(15), gossamer.connect(runtime.clients.address) as client:
+            sub = await client.subscribe("n = 1")
+            await client.publish({"n": 1}, ack="sent")
+            assert (await anext(sub)).attributes == {"n": 1}
+
+    asyncio.run(main())
+
+
+def event(stream: str, first: int = 0) -> Packet:
+    return pack(stream, first, [Content(attributes={"n": first})])
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked", "reason"),
+    [
+        ({"selector_length_max": 10}, Subscribe(1, "price > 100.5", 8), "at most 10 characters, not 13"),
+        ({"buffer_events_max": 10}, Subscribe(1, "", 8, buffer=11), "at most 10 events, not 11"),
+        ({"subscriptions_max": 0}, Subscribe(1, "", 8), "at most 0 subscriptions"),
+    ],
+)
+def test_a_subscription_that_is_too_much_is_refused_and_the_session_goes_on(start, limits, asked, reason):
+    runtime = start(**limits)
+    with Raw(runtime.clients.address) as raw:
+        raw.enter().say(asked)
+        refusal = raw.hear(Refusal)
+        assert (refusal.code, refusal.sub, reason in refusal.reason) == ("limit", 1, True)
+        raw.publish(event(raw.stream))
+        while raw.hear(Acks).sent != 0:  # the first may say that nothing has come yet
+            pass
+    assert runtime.counters.refusals == {"limit": 1}
+
+
+def test_one_session_too_many_is_refused(start):
+    runtime = start(sessions_max=1)
+    with Raw(runtime.clients.address, "one") as one, Raw(runtime.clients.address, "other") as other:
+        one.enter()
+        other.say(Hello("other", 1, "default"))
+        refusal = other.hear(Refusal)
+        assert (refusal.code, refusal.sub, "takes no more" in refusal.reason) == ("limit", None, True)
+        one.publish(event(one.stream))
+        until(lambda: runtime.counters.events_published == 1)
+
+
+def test_a_message_that_is_too_large_is_refused_and_ends_the_session(start):
+    runtime = start(message_bytes_max=10_000)
+    with Raw(runtime.clients.address) as raw:
+        raw.enter().send(bytes(10_001))
+        refusal = raw.hear(Refusal)
+        assert (refusal.code, "at most 10000 bytes, not 10001" in refusal.reason) == ("limit", True)
+        raw.publish(event(raw.stream))
+        assert raw.hear(Refusal).code == "closed"
+    serves(runtime)
+
+
+def test_a_message_that_is_far_too_large_is_not_even_read(start):
+    runtime = start(message_bytes_max=10_000)
+    with Raw(runtime.clients.address) as raw:
+        raw.enter().send(bytes(10 * FRAME_BYTES_MAX))
+        serves(runtime)
+
+
+# Packets that would make trouble further on ---------------------------------------------------------------------------
+
+
+def spoilt(stream: str) -> dict[str, Packet]:
+    good = pack(stream, 0, [Content(attributes={"n": n}, body=b"x" * 20) for n in range(2)])
+    sizes = struct.unpack("<2I", good.sizes)
+    moved = struct.pack("<2I", sizes[0] - 3, sizes[1] + 3)
+    return {
+        "no events at all": Packet(stream, 0, struct.pack("<I", 8), b"\xc1" * 8),
+        "an attribute of no known kind": Packet(
+            stream, 0, struct.pack("<I", 13), bytes.fromhex("97c0c0c000c281a16e80c400")[:13].ljust(13, b"\0")
+        ),
+        "a table that cuts through an event": Packet(stream, 0, moved, good.blob),
+        "one event too few": Packet(stream, 0, struct.pack("<I", len(good.blob)), good.blob),
+        "a hole": Packet(stream, 0, struct.pack("<2I", 0, sizes[1]), good.blob[sizes[0] :], (Hole(0, 0, 1),)),
+    }
+
+
+@pytest.mark.parametrize("what", list(spoilt("default/~x.0")))
+def test_a_packet_that_does_not_decode_goes_no_further_than_its_broker(start, what):
+    runtime = start()
+    other = start(runtime.address)
+    with Raw(runtime.clients.address) as raw:
+        raw.enter().publish(spoilt(raw.stream)[what])
+        assert raw.hear(Refusal).code == "usage"
+    assert runtime.counters.refusals == {"usage": 1}
+    serves(runtime)
+    serves(other)
+    assert other.counters.events_delivered == 2
+
+
+def test_a_packet_of_another_stream_is_dropped(start):
+    runtime = start()
+    with Raw(runtime.clients.address) as raw:
+        raw.enter().publish(event("default/~somebody-1.0"))
+        until(lambda: runtime.counters.client_errors == 1)
+        raw.say(Subscribe(1, "", 8))
+        raw.hear(Subscribed)
+
+
+def test_nobody_publishes_in_the_group_of_telemetry(start):
+    runtime = start()
+    with Raw(runtime.clients.address, group="$sys") as raw:
+        raw.enter().publish(event(raw.stream))
+        refusal = raw.hear(Refusal)
+        assert (refusal.code, "telemetry" in refusal.reason) == ("authorization", True)
+    assert runtime.counters.telemetry_events == 0
+
+
+# Rubbish --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_survives_rubbish(start):
+    runtime = start()
+    rng = random.Random(7)
+    with Raw(runtime.clients.address) as raw:
+        raw.enter()
+        good = encode(Subscribe(1, "n > 1", 8))
+        for _ in range(300):
+            raw.send(rng.randbytes(rng.randrange(200)))
+            raw.send(b"\x01" + rng.randbytes(rng.randrange(1, 60)))
+            damaged = bytearray(good)
+            damaged[rng.randrange(2, len(good))] ^= 1 << rng.randrange(8)
+            raw.send(bytes(damaged[: rng.randrange(2, len(good) + 1)]))
+        raw.send(b"two", b"parts")
+        until(lambda: runtime.counters.client_errors > 600)
+        raw.say(Subscribe(77, "n = 5", 8))
+        while raw.hear((Subscribed, Refusal)).sub != 77:
+            pass
+        raw.publish(event(raw.stream, 0))
+        raw.publish(pack(raw.stream, 1, [Content(attributes={"n": 5})]))
+        while 77 not in (run := raw.hear((Run, Refusal))).subs:
+            pass
+        assert run.events()[0].attributes == {"n": 5}
+    serves(runtime)
+
+
+def test_what_another_broker_let_pass_is_told_as_lost(start):
+    runtime = start()
+
+    async def main():
+        async with asyncio.timeout(15), gossamer.connect(runtime.clients.address) as client:
+            sub = await client.subscribe("", notices=True)
+            stream = "default/~elsewhere-1.0"
+            runtime.submit(Received("elsewhere", Data("elsewhere", spoilt(stream)["no events at all"])))
+            runtime.submit(Received("elsewhere", Data("elsewhere", event(stream, 1))))
+            gap = await anext(sub)
+            assert (gap.first, gap.last, gap.reason) == (0, 0, "malformed")
+            assert (await anext(sub)).attributes == {"n": 1}
+        # And who comes from another broker, and would be read what came lately, is none the worse for it.
+        with Raw(runtime.clients.address) as raw:
+            raw.enter().say(Subscribe(1, "", 8, had=Had({}, 60.0)))
+            raw.hear(Subscribed)
+
+    asyncio.run(main())
