@@ -32,6 +32,7 @@ from gossamer.messages.session import Counts, Gap, Had, Items, Notice, Run, Subs
 from gossamer.protocol.delivery import Arrival, Dispatch, Feed, Intake, Item
 from gossamer.protocol.purging import Semantic
 from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
+from gossamer.protocol.tally import Tally
 
 FEW = 4
 LOG_BYTES_MAX = 64 * 2**20
@@ -76,14 +77,14 @@ class Subscriber:
         "told",
     )
 
-    def __init__(self, key: int, outlet: Outlet, group: str, wanted: Subscribe) -> None:
+    def __init__(self, key: int, outlet: Outlet, group: str, wanted: Subscribe, tally: Tally) -> None:
         self.key = key
         self.outlet = outlet
         self.group = group
         self.sub = wanted.sub
         self.selector = Selector(wanted.selector)
         semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
-        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic)
+        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, tally=tally)
         self.granted = wanted.credit
         self.sent = 0
         self.lost = 0
@@ -259,6 +260,7 @@ class Deliveries:
 
     def __init__(self, log_bytes_max: int = LOG_BYTES_MAX, counters: Counters | None = None) -> None:
         self.counters = counters or Counters()
+        self.tally = Tally()
         self.subscribers: dict[int, Subscriber] = {}
         self._log_bytes_max = log_bytes_max
         self._groups: dict[str, _Group] = {}
@@ -275,7 +277,7 @@ class Deliveries:
     def add(self, outlet: Outlet, group: str, wanted: Subscribe) -> Subscriber:
         """A new subscription; `SelectorError` if its selector is wrong."""
         self._keys += 1
-        subscriber = Subscriber(self._keys, outlet, group, wanted)
+        subscriber = Subscriber(self._keys, outlet, group, wanted, self.tally)
         at = self._groups.setdefault(group, _Group())
         at.select(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)

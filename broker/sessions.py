@@ -182,6 +182,7 @@ class Sessions:
     def start(self, node: Node, name: NodeId, incarnation: int, watch: "Callable[[socket.socket | Any], None]") -> None:
         """Serve for this node from now on."""
         self._node, self._name = node, name
+        self.deliveries.tally = node.tally
         self._issuer = f"{name[:150]}-{incarnation}"
         self._tick_at = 0.0
         watch(self._router)

@@ -113,8 +113,8 @@ def forget_the_purge_notice(node: Node) -> None:
     class Silent(GossipBuffer):
         __slots__ = ()
 
-        def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> None:
-            super().purge(purges, is_safe)
+        def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> int:
+            purged = super().purge(purges, is_safe)
             for stream, packets in list(self._streams.items()):
                 kept = [packet for packet in packets if packet.blob]
                 if len(kept) < len(packets):
@@ -123,6 +123,7 @@ def forget_the_purge_notice(node: Node) -> None:
                     self._ages = type(self._ages)(age for age in self._ages if age[1] != stream or age[2] not in gone)
                     if not kept:
                         del self._streams[stream]
+            return purged
 
     class Mute(Links):
         __slots__ = ()

@@ -91,6 +91,11 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         return len(self.sizes) // 4
 
     @property
+    def present(self) -> int:
+        """How many events are in it."""
+        return self.count - sum(hole.last - hole.first + 1 for hole in self.holes)
+
+    @property
     def last(self) -> int:
         return self.first + len(self.sizes) // 4 - 1
 

@@ -1,4 +1,4 @@
-"""What the machines of one node share: its name, its settings, the time, its randomness and the effects so far."""
+"""What the machines of one node share: its name, settings, time, randomness, the effects so far, and its tally."""
 
 import random
 
@@ -6,12 +6,13 @@ from gossamer.messages.ids import NodeId
 from gossamer.messages.wire import Message
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import Effect, Send
+from gossamer.protocol.tally import Tally
 
 
 class Context:
     """Handed to every machine of a node; `now` and `effects` are set anew by each `Node.handle`."""
 
-    __slots__ = ("config", "effects", "incarnation", "logger", "node", "now", "rng", "round")
+    __slots__ = ("config", "effects", "incarnation", "logger", "node", "now", "rng", "round", "tally")
 
     def __init__(self, node: NodeId, config: Config, rng: random.Random, incarnation: int, logger: bool) -> None:
         self.node = node
@@ -22,6 +23,7 @@ class Context:
         self.now = 0.0
         self.round = 0
         self.effects: list[Effect] = []
+        self.tally = Tally()
 
     def send(self, to: NodeId, message: Message) -> None:
         self.effects.append(Send((to,), message))

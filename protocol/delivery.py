@@ -45,6 +45,7 @@ from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, named
 from gossamer.protocol.purging import BYTES_MAX, PurgingBuffer, Semantic
 from gossamer.protocol.shown import Left, Shown, Slot, Verdict
+from gossamer.protocol.tally import Tally
 from gossamer.protocol.transactions import Applied, Assembler, Outcome
 
 NOTICE_BYTES = 64
@@ -162,9 +163,17 @@ class Intake:
 class Feed:
     """What one subscription is sent: verdicts, and the queue in which they wait for its consumer."""
 
-    __slots__ = ("_overdue", "behind", "delivered", "left", "obsoleted", "queue", "shown")
+    __slots__ = ("_overdue", "_tally", "behind", "delivered", "left", "obsoleted", "queue", "shown")
 
-    def __init__(self, events_max: int, bytes_max: int = BYTES_MAX, *, semantic: Semantic = "eager") -> None:
+    def __init__(
+        self,
+        events_max: int,
+        bytes_max: int = BYTES_MAX,
+        *,
+        semantic: Semantic = "eager",
+        tally: Tally | None = None,
+    ) -> None:
+        self._tally = tally
         self.shown = Shown()
         self.queue = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow="refuse")
         self._overdue: deque[Entry] = deque()
@@ -190,7 +199,8 @@ class Feed:
         event, head = arrival.event, arrival.head
         relation = head.relation
         if arrival.by is not None:
-            self.obsoleted += matches
+            if matches:
+                self._obsoleted(arrival.id.stream, head.key)
             if relation is not None and relation.group:
                 return True
             # What it obsoletes is obsolete all the same, and what came before it may not have named that.
@@ -241,9 +251,15 @@ class Feed:
     def _note(self, omissions: Sequence[Omitted]) -> None:
         for omitted in omissions:
             item: Item = omitted.entry.payload
-            self.obsoleted += item.is_event
+            if item.is_event:
+                self._obsoleted(omitted.entry.stream, None if omitted.entry.head is None else omitted.entry.head.key)
             if item.lefts or item.replaced:
                 self._take_along(item, omitted, omissions)
+
+    def _obsoleted(self, stream: StreamId, key: str | None) -> None:
+        self.obsoleted += 1
+        if self._tally is not None:
+            self._tally.purge("queue", "obsolete", stream, key)
 
     def _take_along(self, item: Item, omitted: Omitted, omissions: Sequence[Omitted]) -> None:
         """What a purged entry would have told to have left is told by what purged it; if that is not in the queue, by

@@ -73,12 +73,15 @@ class GossipBuffer:
                 self._drop(packets, first)
         ages.extendleft(reversed(kept))
 
-    def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> None:
-        """Thin what is here by what is obsolete for something safe (protocol/thinning.py)."""
+    def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> int:
+        """Thin what is here by what is obsolete for something safe (protocol/thinning.py); returns how many events."""
+        purged = 0
         for packet, thinned in thin((p for packets in self._streams.values() for p in packets), purges, is_safe):
             packets = self._streams[packet.stream]
             packets[_place(packets, packet.first)] = thinned
             self.bytes -= len(packet.blob) - len(thinned.blob)
+            purged += packet.present - thinned.present
+        return purged
 
     def holds(self, needed: Callable[[Packet], bool]) -> bool:
         """Whether anything here is still needed."""

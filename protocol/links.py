@@ -101,7 +101,7 @@ class Links:
 
     __slots__ = (
         "_bytes_per_s", "_ctx", "_due", "_epoch", "_is_logger", "_is_safe", "_links", "_movable", "_saturated",
-        "_window", "enabled", "purged",
+        "_window", "enabled",
     )  # fmt: skip
 
     def __init__(
@@ -122,7 +122,6 @@ class Links:
         self._due = NEVER
         self._epoch = ctx.incarnation << 20
         self.enabled = self._window is not None or self._bytes_per_s is not None
-        self.purged = 0
 
     @property
     def saturated(self) -> bool:
@@ -190,6 +189,7 @@ class Links:
                 if way[0] is None and link.buffer.full:
                     # A repair throws nothing out: it is asked for oldest first, and would be thrown out in its turn.
                     link.dropped += 1
+                    self._ctx.tally.purge("link", "room", packet.stream, None)
                     continue
                 seqs = link.seqs.setdefault(packet.stream, set())
                 if seq not in seqs:
@@ -218,10 +218,11 @@ class Links:
         for omitted in omissions:
             entry = omitted.entry
             link.left(entry)
+            key = None if entry.head is None else entry.head.key
+            self._ctx.tally.purge("link", "room" if omitted.by is None else "obsolete", entry.stream, key)
             if omitted.by is None:
                 link.dropped += 1
             else:
-                self.purged += 1
                 self._mark(link, entry.stream, entry.seq, (_by(entry.stream, omitted.by), False))
 
     def _mark(self, link: Link, stream: StreamId, seq: int, reason: Reason) -> None:

@@ -109,6 +109,7 @@ class Node:
         if not 0 < incarnation < 2**42:
             raise UsageError(f"incarnation must be 1 to 2**42 - 1, not {incarnation}")
         self._ctx = ctx = Context(node, config, rng, incarnation, logger)
+        self.tally = ctx.tally
         self._stored = stored
         self._roster = roster
         self._resuming: dict[NodeId, None] = {}
@@ -359,9 +360,9 @@ class Node:
             return
         before = self.buffer.bytes + self.sender.bytes
         if self.buffer.bytes > config.purge_above_bytes:
-            self.buffer.purge(self._purges, self.safety.is_safe)
+            self.tally.purged["gossip", "obsolete"] += self.buffer.purge(self._purges, self.safety.is_safe)
         if config.purge_send_buffer and self.sender.bytes > config.purge_above_bytes:
-            self.sender.purge(self._purges, self.safety.is_safe)
+            self.tally.purged["send", "obsolete"] += self.sender.purge(self._purges, self.safety.is_safe)
         # A pass looks at everything that is kept: the less it finds, the longer until the next one.
         worth_it = before - self.buffer.bytes - self.sender.bytes > before * PURGE_WORTH
         self._purge_rounds = 1 if worth_it else min(2 * self._purge_rounds, PURGE_ROUNDS_MAX)
@@ -500,8 +501,10 @@ class Node:
         from_logger = self.membership.is_logger(sender)
         if from_logger:
             self.repair.on_logger_answer()
+        self.tally.way = "logger" if from_logger else "gossip"
         for packet in message.packets:
             self._accept(packet, from_logger or self.seeker.asks_for(packet.stream))
+        self.tally.way = "late"
 
     def on_collected(self, _: NodeId, message: Collected) -> None:
         self.repair.on_collected(message.spans)

@@ -230,6 +230,9 @@ class Receiver:
                 stream.next = last + 1
                 self._ctx.effects.append(Deliver(piece))
             else:
+                found_in = stream.gaps.opened_in(first) if piece.blob else None
+                if found_in is not None:
+                    self._ctx.tally.repair(self._ctx.round - found_in, last - first + 1)
                 stream.gaps.resolve(first, last)
                 stream.gaps.hold(Held(first, last, piece))
                 self.held_bytes += len(piece.blob)
@@ -241,6 +244,7 @@ class Receiver:
         if stream.gaps is None:
             stream.gaps = Gaps()
         stream.gaps.gmissing.add(first, last)
+        stream.gaps.opened.append((first, last, self._ctx.round))
         self._on_gap(stream, first, last)
 
     def _release(self, stream: Stream) -> None:
@@ -261,5 +265,7 @@ class Receiver:
                 self._ctx.effects.append(Skip(stream.id, first, last, what))
         if done:
             del gaps.held[:done]
+            while gaps.opened and gaps.opened[0][1] < stream.next:
+                del gaps.opened[0]
         if not gaps.gmissing and not gaps.missing:
             stream.gaps = None

@@ -373,15 +373,17 @@ class Sender:
             if budget <= 0:
                 break
 
-    def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> None:
+    def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> int:
         """Thin what is not logged yet by what is obsolete for something safe: it counts as acknowledged with the rest
-        of its packet."""
+        of its packet. Returns how many events."""
         unlogged = (packet for outgoing in self.streams.values() for packet in outgoing.unlogged)
-        replaced = {(packet.stream, packet.first): thinned for packet, thinned in thin(unlogged, purges, is_safe)}
+        thinner = thin(unlogged, purges, is_safe)
+        replaced = {(packet.stream, packet.first): thinned for packet, thinned in thinner}
         for name in {name: None for name, _ in replaced}:
             outgoing = self.streams[name]
             outgoing.unlogged = deque(replaced.get((name, packet.first), packet) for packet in outgoing.unlogged)
         self.bytes = sum(len(packet.blob) for outgoing in self.streams.values() for packet in outgoing.unlogged)
+        return sum(packet.present - thinned.present for packet, thinned in thinner)
 
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """What is kept of a span of one of our own streams, cut to it."""

@@ -15,7 +15,7 @@ Almost all streams almost always have no gap. All that a gap needs is in a `Gaps
 the last one closes, so that a stream in order costs a few slots and a comparison a packet.
 """
 
-from bisect import insort
+from bisect import bisect_right, insort
 from typing import NamedTuple
 
 from gossamer.messages.ids import NodeId, StreamId
@@ -37,10 +37,14 @@ def _first(held: Held) -> int:
     return held.first
 
 
+def _first_of(opened: tuple[int, int, int]) -> int:
+    return opened[0]
+
+
 class Gaps:
     """The open gaps of one stream."""
 
-    __slots__ = ("asked", "awaited", "early", "patience", "gmissing", "held", "missing", "sealed", "votes")
+    __slots__ = ("asked", "awaited", "early", "opened", "patience", "gmissing", "held", "missing", "sealed", "votes")
 
     def __init__(self) -> None:
         self.gmissing = IntervalSet()
@@ -57,6 +61,8 @@ class Gaps:
         """In `missing` without having been gossiped for: loggers were calm (`repair_first`)."""
         self.sealed = IntervalSet()
         """Missing, and taken from a logger only, because a logger was told that we lack it (`Seek`)."""
+        self.opened: list[tuple[int, int, int]] = []
+        """First and last of each gap, ascending, and the round in which it was found; closed ones go in their turn."""
         self.held: list[Held] = []
         self.votes: dict[NodeId, IntervalSet] = {}
         """Which loggers said that they have collected what."""
@@ -74,6 +80,11 @@ class Gaps:
         """It is here, or it is excused: nobody need be asked any more."""
         for each in (self.gmissing, self.missing, self.asked, self.awaited, self.early, self.sealed):
             each.remove(first, last)
+
+    def opened_in(self, seq: int) -> int | None:
+        """The round in which it was found that this is missing."""
+        place = bisect_right(self.opened, seq, key=_first_of)
+        return self.opened[place - 1][2] if place and seq <= self.opened[place - 1][1] else None
 
     def hold(self, held: Held) -> None:
         insort(self.held, held, key=_first)

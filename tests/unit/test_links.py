@@ -114,7 +114,7 @@ def test_an_unsaturated_link_passes_the_very_same_packets_at_once(limits):
     admitted = bench.send(*effects)
     assert [one for one in admitted if not sent([one], Sent)] == effects
     assert all(one.message is other.message for one, other in zip(admitted[:3], effects[:3], strict=True))
-    assert bench.links.purged == 0
+    assert bench.ctx.tally.purged["link", "obsolete"] == 0
     assert not bench.links.saturated
     assert bench.links.next_deadline() == NEVER
 
@@ -347,7 +347,7 @@ def test_what_passes_through_the_node_purges_all_saturated_links():
     bench.events(keyed(1, "x"), keyed(2, "y"), to="b")
     bench.events(keyed(1, "x"), to="c")
     bench.links.passing(keyed(3, "x"))
-    assert bench.links.purged == 2
+    assert bench.ctx.tally.purged["link", "obsolete"] == 2
     assert bench.everything_taken("b") == ["1→3 2"]
     assert bench.everything_taken("c") == ["1→3"], "the marks go even if nothing else does"
     assert bench.everything_taken("d") == []
@@ -379,7 +379,7 @@ def test_a_group_without_purging_is_never_purged():
     bench = closed(groups={"default": Group(purging=False)})
     bench.events(keyed(0, "x", "x"), keyed(2, "x"))
     bench.links.passing(keyed(3, "x"))
-    assert bench.links.purged == 0
+    assert bench.ctx.tally.purged["link", "obsolete"] == 0
     assert bench.everything_taken() == ["0 1 2"]
 
 
@@ -398,7 +398,7 @@ def test_a_group_without_purging_is_never_purged():
 def test_what_a_full_link_drops(policy, purged, dropped, goes):
     bench = closed(link_policy=policy, link_buffer_events_max=2)
     assert bench.events(keyed(1, "x"), keyed(2, "x"), keyed(3, "y")) == []
-    assert (bench.links.purged, bench.links._links["b"].dropped) == (purged, dropped)
+    assert (bench.ctx.tally.purged["link", "obsolete"], bench.links._links["b"].dropped) == (purged, dropped)
     went = bench.everything_taken()
     assert goes is None or went == goes
     assert policy != "random" or sorted(" ".join(went).split()) in (["1", "2"], ["1", "3"], ["2", "3"])
@@ -414,7 +414,7 @@ def test_lazily_what_is_obsolete_is_passed_on_while_there_is_room():
 def test_semantic_first_then_random_and_what_overflows_leaves_no_mark():
     bench = closed(link_buffer_events_max=3)
     bench.events(keyed(1, "x"), keyed(2, "y"), keyed(3, "x"), packet(4), packet(5))
-    assert (bench.links.purged, bench.links._links["b"].dropped) == (1, 1)
+    assert (bench.ctx.tally.purged["link", "obsolete"], bench.links._links["b"].dropped) == (1, 1)
     pieces = " ".join(bench.everything_taken()).split()
     assert len([piece for piece in pieces if "→" not in piece]) == 3
     assert [piece for piece in pieces if "→" in piece] == ["1→3"], "what was dropped is for repair to find"

@@ -1,0 +1,45 @@
+"""What the machines of a node count because no effect shows it: how gaps were closed, and what was purged where.
+
+One a node, in its `Context`; telemetry reads it.
+"""
+
+from collections import Counter
+from typing import Literal
+
+from gossamer.messages.ids import StreamId, group_of
+
+KEYS_MAX = 4_096
+ROUNDS_MAX = 64
+"""So many rounds or more count as this many."""
+
+Hop = Literal["link", "gossip", "send", "queue"]
+"""Where: towards a peer, kept for repairs, kept until logged, towards a subscription."""
+Why = Literal["obsolete", "room"]
+"""Something newer makes up for it; or there was no room, and it is repaired later."""
+Way = Literal["late", "gossip", "logger"]
+"""What closed a gap: the event itself came after all, a member had it, or a logger."""
+
+
+class Tally:
+    """Totals since the start."""
+
+    __slots__ = ("purged", "purged_keys", "repaired", "way")
+
+    def __init__(self) -> None:
+        self.repaired: Counter[tuple[Way, int]] = Counter()
+        """Events that were missing and came, by the way they came and the rounds it took."""
+        self.way: Way = "late"
+        """How what is being taken in has come."""
+        self.purged: Counter[tuple[Hop, Why]] = Counter()
+        self.purged_keys: Counter[tuple[Hop, str, str]] = Counter()
+        """By hop, group and key; whoever reports them clears them, and without a report they are so many at most."""
+
+    def repair(self, rounds: int, events: int) -> None:
+        self.repaired[self.way, min(rounds, ROUNDS_MAX)] += events
+
+    def purge(self, hop: Hop, why: Why, stream: StreamId, key: str | None) -> None:
+        self.purged[hop, why] += 1
+        if key is not None and why == "obsolete":
+            found = hop, group_of(stream), key
+            if found in self.purged_keys or len(self.purged_keys) < KEYS_MAX:
+                self.purged_keys[found] += 1
