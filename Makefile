@@ -18,8 +18,8 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 2>$(VENV)/pip.log || { cat $(VENV)/pip.log >&2; exit 1; }
 	@touch $@
 
-demo: $(READY)       ## a mesh under 10 % loss and a partition, healing
-	@$(BIN)/gossamer lab demo
+demo: $(READY)       ## the whole story in a minute: a mesh of processes, fast and slow consumers, a broker killed
+	@$(BIN)/gossamer demo
 
 test: $(READY)       ## the quick suite
 	@$(BIN)/python -m pytest -q

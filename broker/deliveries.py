@@ -293,7 +293,7 @@ class Deliveries:
             if group_of(packet.stream) != subscriber.group:
                 continue
             last = had.positions.get(packet.stream)
-            if last is None and came_at < since:
+            if came_at < since if last is None else packet.last <= last:
                 continue
             try:
                 arrivals = _arrivals(packet, packet.events())
@@ -564,17 +564,21 @@ class Deliveries:
 
     def _drain(self, subscriber: Subscriber) -> None:
         feed, group = subscriber.feed, self._groups[subscriber.group]
-        sent = subscriber.sent
         while subscriber.ready and (len(feed) or feed.behind):
             items = feed.take(min(TAKE_EVENTS_MAX, subscriber.granted - subscriber.sent), TAKE_BYTES_MAX)
             if items:
+                # What is obsolete has something newer behind it: told before that, it is known when that is read.
+                self._tell(subscriber)
                 subscriber.sent += len(items)
                 subscriber.outlet.deliver(encode(_items(subscriber.sub, items)))
             if feed.behind and not feed.full:
                 self._read_on(group, subscriber)
-        told = feed.obsoleted, subscriber.lost
-        if told != subscriber.told and (subscriber.sent > sent or subscriber.lost != subscriber.told[1]):
-            # What is obsolete has something newer behind it, so there will be an occasion to tell all of it.
+        if subscriber.lost != subscriber.told[1]:
+            self._tell(subscriber)
+
+    def _tell(self, subscriber: Subscriber) -> None:
+        told = subscriber.feed.obsoleted, subscriber.lost
+        if told != subscriber.told:
             subscriber.told = told
             subscriber.outlet.deliver(encode(Counts(subscriber.sub, *told)))
 

@@ -8,6 +8,7 @@ import typer
 from gossamer.cli import lab
 from gossamer.cli.broker import broker
 from gossamer.cli.clients import pub, sub
+from gossamer.cli.demo import demo
 from gossamer.cli.logger import logger
 from gossamer.cli.match import match
 from gossamer.cli.up import up
@@ -21,6 +22,7 @@ app.command()(logger)
 app.command()(pub)
 app.command()(sub)
 app.command()(match)
+app.command()(demo)
 
 
 def show_version(wanted: bool) -> None:

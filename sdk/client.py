@@ -210,13 +210,10 @@ class Client:
             credit=self._transport.credit,
         )  # fmt: skip
         subscription._close = self._unsubscribe
-        subscription._resubscribe = self._transport.subscribe
-        subscription._settled = self._loop.create_future()
-        settled = subscription._settled
+        subscription._say = self._transport.subscribe
         self._subscriptions[number] = subscription
-        self._transport.subscribe(subscription)
         try:
-            await asyncio.wait_for(settled, self._timeout)
+            await asyncio.wait_for(subscription._settle(), self._timeout)
         except TimeoutError:
             self._unsubscribe(subscription)
             raise Timeout(f"not subscribed within {self._timeout:g} s") from None

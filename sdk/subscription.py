@@ -135,11 +135,17 @@ class Subscription:
         self._counts_before = (0, 0)
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._waking = False
-        self._settled: asyncio.Future[None] | None = None
+        self._version = 0
+        """How often the selector was said or changed."""
+        self._saying: deque[tuple[int, str, bool]] = deque()
+        """What the broker has not answered: the version, the selector, and whether that is all that it knows of us."""
+        self._served = selector
+        """The selector that was last answered."""
+        self._settling: list[tuple[int, asyncio.Future[None]]] = []
         self._error: GossamerError | None = None
         self._closed = False
         self._close: Callable[[Subscription], None] = lambda _: None
-        self._resubscribe: Callable[[Subscription], None] = lambda _: None
+        self._say: Callable[[Subscription], None] = lambda _: None
 
     # For the application --------------------------------------------------------------------------------------------
 
@@ -189,9 +195,17 @@ class Subscription:
     async def update(self, selector: str | Selector) -> None:
         """From now on another selector counts; what is on its way may still match the old one."""
         self.selector = str(selector if isinstance(selector, Selector) else Selector(selector))
-        self._settled = self._loop.create_future()
-        self._resubscribe(self)
-        await self._settled
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Have the broker told of the selector as it is now, and wait for the answer."""
+        if self._error is not None:
+            raise self._error
+        self._version += 1
+        settled: asyncio.Future[None] = self._loop.create_future()
+        self._settling.append((self._version, settled))
+        self._say(self)
+        await settled
 
     async def close(self) -> None:
         """Nothing more is wanted; an iteration that waits comes to its end."""
@@ -290,7 +304,17 @@ class Subscription:
                 self._counts_before[1] + self._counts[1],
             )
             self._counts = (0, 0)
-        return Subscribe(self.number, self.selector, self._granted, self._buffer, self._policy, self._order, had)
+        self._saying.clear()
+        return self._said(had, True)
+
+    def changed(self) -> Subscribe:
+        """The same session with another selector: all else goes on as it was."""
+        return self._said(None, False)
+
+    def _said(self, had: Had | None, first: bool) -> Subscribe:
+        version, selector = self._version, self.selector
+        self._saying.append((version, selector, first))
+        return Subscribe(self.number, selector, self._granted, self._buffer, self._policy, self._order, had)
 
     def total(self) -> int:
         return self._granted
@@ -339,11 +363,25 @@ class Subscription:
         self._counts = (counts.obsoleted, counts.lost)
 
     def on_subscribed(self) -> None:
-        self._from_thread(self._settle, None)
+        if self._saying:
+            version, self._served, _ = self._saying.popleft()
+            self._from_thread(self._on_settled, version, None)
+
+    def on_refused(self, error: GossamerError) -> bool:
+        """Whether the subscription is over; one that only could not be changed goes on as it was."""
+        version, selector, first = self._saying.popleft() if self._saying else (self._version, "", True)
+        if first:
+            self.on_failed(error)
+            return True
+        if self.selector == selector:
+            self.selector = self._served
+        self._from_thread(self._on_settled, version, error)
+        return False
 
     def on_failed(self, error: GossamerError) -> None:
         self._error = error
-        self._from_thread(self._settle, error)
+        self._from_thread(self._on_settled, None, error)
+        self._from_thread(self._wake)
 
     def _put(self, raw: Sequence[Raw]) -> None:
         """Let the application have it; if the one before still waits, purge."""
@@ -387,15 +425,18 @@ class Subscription:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _settle(self, error: GossamerError | None) -> None:
-        settled, self._settled = self._settled, None
-        if settled is not None and not settled.done():
-            if error is None:
+    def _on_settled(self, version: int | None, error: GossamerError | None) -> None:
+        """Answer who waits for this version or an earlier one; with None, everybody."""
+        settling, self._settling = self._settling, []
+        for each, settled in settling:
+            if version is not None and each > version:
+                self._settling.append((each, settled))
+            elif settled.done():
+                pass
+            elif error is None:
                 settled.set_result(None)
             else:
                 settled.set_exception(error)
-        if error is not None:
-            self._wake()
 
 
 def _item(raw: Event | Notice | Item) -> Item:

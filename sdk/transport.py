@@ -79,6 +79,9 @@ class Receiver(Protocol):
     def asked(self, heard_at: float) -> Subscribe:
         """What to say to a broker that does not know it; the one before was last heard of then."""
 
+    def changed(self) -> Subscribe:
+        """What to say to one that does."""
+
     def total(self) -> int:
         """How many events of this session it takes in all."""
 
@@ -87,6 +90,9 @@ class Receiver(Protocol):
     def on_gap(self, gap: Gap) -> None: ...
     def on_counts(self, counts: Counts) -> None: ...
     def on_subscribed(self) -> None: ...
+    def on_refused(self, error: GossamerError) -> bool:
+        """Whether it is over by that."""
+
     def on_failed(self, error: GossamerError) -> None: ...
 
 
@@ -321,9 +327,9 @@ class Transport:
     def _on_refusal(self, refusal: Refusal) -> None:
         error = _error(refusal)
         if refusal.sub is not None:
-            receiver = self._receivers.pop(refusal.sub, None)
-            if receiver is not None:
-                receiver.on_failed(error)
+            receiver = self._receivers.get(refusal.sub)
+            if receiver is not None and receiver.on_refused(error):
+                del self._receivers[refusal.sub]
         elif refusal.code == "closed":  # for now: it may be joining, or leaving
             self._refused = f" ({refusal.reason})"
             self._reopen()
@@ -449,9 +455,10 @@ class Transport:
         self._send(Credit(self._received_bytes, grants))
 
     def _subscribe(self, receiver: Receiver) -> None:
+        known = receiver.number in self._receivers
         self._receivers[receiver.number] = receiver
         if self._welcomed:
-            self._send(receiver.asked(self._heard_at))
+            self._send(receiver.changed() if known else receiver.asked(self._heard_at))
 
     def _unsubscribe(self, receiver: Receiver) -> None:
         if self._receivers.pop(receiver.number, None) is not None and self._welcomed:

@@ -1,8 +1,69 @@
-"""The first thing a visitor runs."""
+"""The first things a visitor runs."""
+
+import json
+from array import array
 
 import pytest
 
+from gossamer.cli import demo_story
+from gossamer.cli.demo_actors import changed_at, quote
 from gossamer.cli.main import main
+
+
+def test_the_story_is_told_and_every_promise_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["demo", "--short", "--json"])
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert (stopped.value.code, told.err, told.out.count("\n")) == (0, "", 1)
+    assert (found["held"], found["lost"], found["final_state_equal"]) == (True, 0, True)
+    assert len(found["promises"]) == 6
+    fast, slow, picky = (found["subscribers"][name] for name in ("fast", "slow", "picky"))
+    assert fast["delivered"] == found["published"] > 1_000
+    assert slow["obsoleted"] > 10 * slow["delivered"] > 0
+    assert 0 < picky["delivered"] < found["published"]
+    assert fast["node"] != "broker-1"
+
+
+def test_a_promise_that_is_broken_is_shown_and_is_the_exit_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play(story: demo_story.Story) -> list[None]:
+        story.facts = demo_story.Facts(published=2, rate_with=1.0, rate_without=2.0)
+        account = {"node": "broker-2", "delivered": 1, "obsoleted": 0, "lost": 1, "final_state_equal": False}
+        story.facts.accounts = {name: {**account, "exact": False} for name in ("fast", "slow", "picky")}
+        story._judge(*story.facts.accounts.values())
+        return []
+
+    monkeypatch.setattr(demo_story.Story, "play", play)
+    with pytest.raises(SystemExit) as stopped:
+        main(["demo"])
+    assert stopped.value.code == 1
+    assert capsys.readouterr().out.count("✗") == 5
+
+
+def test_an_actor_that_ends_too_early_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_story, "BROKERS", ("trader-1",))  # there is no such node
+    with pytest.raises(SystemExit) as stopped:
+        main(["demo", "--short"])
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("gossamer: the demonstration's trader-1 ended: ")
+    assert told.count("\n") == 1
+
+
+def test_where_a_selector_changed_is_found_and_what_is_missing_or_too_much_too() -> None:
+    old, new, count = "price > 130", "symbol = 'IBM'", 2_000
+    prices = [n for n in range(900) if quote(n)["price"] > 130]
+    both = [*prices, *(n for n in range(900, count) if quote(n)["symbol"] == "IBM")]
+    found = changed_at(array("q", both), count, old, new)
+    assert found is not None
+    assert found[0] <= 900 <= found[1]
+    for place in (0, 10, len(prices), len(both) - 1):
+        assert changed_at(array("q", both[:place] + both[place + 1 :]), count, old, new) is None
+        assert changed_at(array("q", both[: place + 1] + both[place:]), count, old, new) is None
 
 
 def test_the_demo_ends_with_everyone_having_everything(capsys: pytest.CaptureFixture[str]) -> None:

@@ -171,6 +171,47 @@ def test_a_selector_is_changed_live(broker):
     run(main)
 
 
+def test_a_changed_subscription_goes_on_as_it_was(broker):
+    count, keys = 5_000, 10
+
+    async def main():
+        async with two(broker.url, broker.url) as (publisher, subscriber):
+            sub = await subscriber.subscribe("n >= 0", buffer=50)
+            total = 0
+            for selector in ("n > -1", "n > -2"):
+                for n in range(count):
+                    await publisher.publish({"n": n}, key=f"k{n % keys}")
+                last = await publisher.publish({"n": count}, key="last")
+                while (await anext(sub)).id != last:
+                    pass
+                total += count + 1
+                stats = sub.stats
+                assert (stats.delivered + stats.obsoleted, stats.lost) == (total, 0)
+                await sub.update(selector)
+
+    run(main)
+
+
+def test_changes_that_overlap_are_all_answered_and_one_that_is_refused_changes_nothing(brokers):
+    broker = brokers(selector_length_max=20)
+
+    async def main():
+        async with gossamer.connect(broker.url) as client:
+            sub = await client.subscribe("n = 0")
+            waiting = asyncio.create_task(sub.update("n = 1"))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(*(sub.update(f"n = {n}") for n in range(2, 10)))
+            with pytest.raises(gossamer.UsageError, match="at most 20 characters"):
+                await sub.update("n = 10 OR n = 11 OR n = 12")
+            assert sub.selector == "n = 9"
+            for n in range(13):
+                await client.publish({"n": n})
+            assert seqs(await take(sub, 1)) == [9]
+
+    run(main)
+
+
 def test_what_leaves_and_what_is_deleted_is_told(broker):
     async def main():
         async with gossamer.connect(broker.url) as client:

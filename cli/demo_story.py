@@ -1,0 +1,350 @@
+"""The story of `gossamer demo`: a small mesh of processes on loopback, what happens to it, and what came of that.
+
+Three brokers and a logger; somebody who publishes quotes; one subscriber that wants them all and is fast, one that is
+much too slow, one that changes its mind. The publisher is measured with and without the slow one, and then the broker
+that it and the fast subscriber are with is killed. At the end everybody's account is compared with what was published.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gossamer.messages.errors import GossamerError
+
+BROKERS = ("broker-1", "broker-2", "broker-3")
+LOGGER = "logger-1"
+WATCHED = ("price > 150", "symbol IN ('IBM', 'SAP')")
+TOO_SLOW = 50
+ROUNDS = 2
+"""How often the publisher is measured without and with the slow subscriber, in turn."""
+STALLED = 0.25
+"""A publisher that is slower than this share of its rate is held up; one that had to wait would be at 1 / TOO_SLOW."""
+PATIENCE_S = 60.0
+STEP_S = 0.1
+ANYWHERE = "tcp://127.0.0.1:0"
+
+Account = dict[str, Any]
+Asking = Generator[None, None, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long the scenes are, in seconds."""
+
+    measured: float = 4.0
+    changing: float = 6.0
+    failing: float = 8.0
+
+
+SHORT = Timing(measured=0.5, changing=1.0, failing=1.5)
+
+
+class Failed(GossamerError):
+    """The demonstration could not be given; its promises are another matter."""
+
+
+class Actor:
+    """A process that takes part: what it said last, and its answers."""
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self.name = name
+        self.said: dict[str, Any] = {}
+        self.answers: deque[dict[str, Any]] = deque()
+        self.killed = False
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._popen = subprocess.Popen(
+            [sys.executable, "-m", "gossamer.cli.demo_actors", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            start_new_session=True,  # a Ctrl-C is for us; they end when their stdin does
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def tell(self, *command: Any) -> None:
+        assert self._popen.stdin is not None
+        try:
+            self._popen.stdin.write(json.dumps(command) + "\n")
+            self._popen.stdin.flush()
+        except OSError:
+            raise Failed(self._story()) from None
+
+    def check(self) -> None:
+        """It is there, unless it was killed."""
+        if not self.killed and self._popen.poll() is not None:
+            self._reader.join(1.0)
+            raise Failed(self._story())
+
+    def kill(self) -> None:
+        self.killed = True
+        self._popen.kill()
+        self._popen.wait()
+
+    def hang_up(self) -> None:
+        """It ends when its stdin does."""
+        assert self._popen.stdin is not None
+        with suppress(OSError):  # it is gone, and what it was told last with it
+            self._popen.stdin.close()
+
+    def close(self) -> None:
+        assert self._popen.stdout is not None
+        try:
+            self._popen.wait(1.0)  # time for a goodbye; what they leave behind is thrown away
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+        self._reader.join()
+        self._popen.stdout.close()
+        self._errors.close()
+
+    def _read(self) -> None:
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:
+            told = json.loads(line)
+            if "done" in told:
+                self.answers.append(told["done"])
+            else:
+                self.said = told
+
+    def _story(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        reason = self.said.get("failed") or (lines[-1] if lines else f"exit {self._popen.returncode}")
+        return f"the demonstration's {self.name} ended: {reason}"
+
+
+@dataclass
+class Facts:
+    """What was measured."""
+
+    published: int = 0
+    rate_without: float = 0.0
+    rate_with: float = 0.0
+    rate_paced: float = 0.0
+    longest_publish_ms: float = 0.0
+    failover_s: float = 0.0
+    """The longest silence that the fast subscriber heard around the kill."""
+    ages_ms: dict[str, float] = field(default_factory=dict)
+    """How old an event was when it was taken, while the publisher went at half its speed."""
+    accounts: dict[str, Account] = field(default_factory=dict)
+    """What came to each subscriber, and what did not."""
+    promises: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def held(self) -> bool:
+        return bool(self.promises) and all(self.promises.values())
+
+    @property
+    def ratio(self) -> float:
+        return self.rate_with / self.rate_without
+
+    def total(self, what: str) -> int:
+        return sum(account[what] for account in self.accounts.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "published": self.published,
+            "delivered": self.total("delivered"),
+            "obsoleted": self.total("obsoleted"),
+            "lost": self.total("lost"),
+            "final_state_equal": all(account["final_state_equal"] for account in self.accounts.values()),
+            "publisher_rate": {
+                "without_slow_consumer": round(self.rate_without),
+                "with_slow_consumer": round(self.rate_with),
+                "ratio": round(self.ratio, 3),
+            },
+            "longest_publish_ms": round(self.longest_publish_ms, 1),
+            "failover_s": round(self.failover_s, 3),
+            "age_ms": {name: round(age_ms, 1) for name, age_ms in self.ages_ms.items()},
+            "subscribers": self.accounts,
+            "promises": self.promises,
+            "held": self.held,
+        }
+
+
+class Story:
+    """`play` yields about every tenth of a second, for whoever shows it."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.timing = timing
+        self.scene = ""
+        self.actors: dict[str, Actor] = {}
+        self.facts = Facts()
+        self._folder = tempfile.TemporaryDirectory(prefix="gossamer-demo-")
+        self._slow_from = 0
+        self._changed_before = 0
+
+    def __enter__(self) -> "Story":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for actor in self.actors.values():
+            actor.hang_up()
+        for actor in self.actors.values():
+            actor.close()
+        self._folder.cleanup()
+
+    def play(self) -> Iterator[None]:
+        yield from self._start()
+        yield from self._measure()
+        yield from self._change_selector()
+        yield from self._kill_broker()
+        yield from self._end()
+
+    # Scenes ---------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> Iterator[None]:
+        self.scene = "three brokers and a logger start"
+        store = f"sqlite:///{Path(self._folder.name) / 'log.db'}"
+        logger = self._node(LOGGER, "--store", store)
+        yield from self._until(lambda: logger.said)
+        for name in BROKERS:
+            self._node(name, "--listen", ANYWHERE, "--peer", logger.said["mesh"])
+        yield from self._until(lambda: all(self.actors[name].said for name in BROKERS))
+        one, two, three = (self.actors[name].said["url"] for name in BROKERS)
+        self.scene = "a publisher of quotes, a fast subscriber, one that is picky"
+        self._act("publisher", "publisher", one, two, three)
+        self._subscriber("fast", [one, two, three], "type IN ('quote', 'close')", "none")
+        self._subscriber("slow", [two, three], "type IN ('quote', 'close')", "eager")
+        self._subscriber("picky", [three, two], self._watched(0), "none")
+        yield from self._until(lambda: all(actor.said for actor in self.actors.values()))
+        yield from self._ask("fast", "subscribe", 0.0)
+        yield from self._ask("picky", "subscribe", 0.0)
+        yield from self._ask("publisher", "publish", 0.2, 1_000.0)  # everybody knows everybody once this is logged
+
+    def _measure(self) -> Iterator[None]:
+        without: list[dict[str, Any]] = []
+        slowed: list[dict[str, Any]] = []
+        for number in range(ROUNDS):
+            if number:
+                yield from self._ask("slow", "unsubscribe")
+            self.scene = "as fast as it goes, without the slow subscriber"
+            without.append((yield from self._ask("publisher", "publish", self.timing.measured, None)))
+            self.facts.rate_without = _rate(without)
+            self.facts.rate_paced = self.facts.rate_without / 2
+            self.scene = f"as fast as it goes, with one that is more than {TOO_SLOW} times too slow"
+            self._slow_from = self.actors["publisher"].said["events"]
+            yield from self._ask("slow", "subscribe", TOO_SLOW / self.facts.rate_paced)
+            slowed.append((yield from self._ask("publisher", "publish", self.timing.measured, None)))
+        self.facts.rate_with = _rate(slowed)
+
+    def _change_selector(self) -> Iterator[None]:
+        self.scene = f"half as fast; the picky one has  {WATCHED[0]}"
+        self.actors["publisher"].tell("publish", self.timing.changing, self.facts.rate_paced)
+        yield from self._pass(self.timing.changing / 2)
+        yield from self._ask("picky", "update", self._watched(1))
+        said = self.actors["publisher"].said
+        yield from self._until(lambda: self.actors["publisher"].said is not said)
+        self._changed_before = self.actors["publisher"].said["events"]
+        self.scene = f"the picky one changes its selector to  {WATCHED[1]}"
+        yield from self._answer("publisher")
+        for name in ("fast", "slow"):
+            self.facts.ages_ms[name] = self.actors[name].said["age_ms"]
+
+    def _kill_broker(self) -> Iterator[None]:
+        timing, victim = self.timing.failing, self.actors[BROKERS[0]]
+        self.scene = f"publisher and fast subscriber are with {BROKERS[0]}"
+        self.actors["publisher"].tell("publish", timing, self.facts.rate_paced)
+        yield from self._ask("fast", "watch")
+        yield from self._pass(timing / 3)
+        self.scene = f"{BROKERS[0]} is killed (kill -9 {victim.pid}): they go on with another"
+        victim.kill()
+        yield from self._answer("publisher")
+        yield from self._until(lambda: self.actors["fast"].said["node"] != BROKERS[0])
+        self.facts.failover_s = self.actors["fast"].said["longest_silence_s"]
+
+    def _end(self) -> Iterator[None]:
+        self.scene = "no more quotes; the slow one comes to the end"
+        ended = yield from self._ask("publisher", "end")
+        facts = self.facts
+        facts.published = count = ended["events"]
+        facts.longest_publish_ms = ended["longest_ms"]
+        for name in ("fast", "slow", "picky"):
+            self.actors[name].tell("end", count)
+        for name in ("fast", "slow", "picky"):
+            account = facts.accounts[name] = yield from self._answer(name)
+            account["final_state_equal"] = account.pop("state") == ended["state"]
+        fast, slow, picky = facts.accounts.values()
+        # Nobody's word is taken for what is lost: it is whatever is missing from the account.
+        fast["lost"] = count - fast["delivered"]
+        slow["lost"] = count - self._slow_from - slow["delivered"] - slow["obsoleted"]
+        first, last = picky.pop("changed_at") or (count + 1, 0)
+        picky["final_state_equal"] = picky["exact"] = first <= min(last, self._changed_before)
+        self._judge(fast, slow, picky)
+        self.scene = "that is all"
+        yield
+
+    def _judge(self, fast: Account, slow: Account, picky: Account) -> None:
+        facts = self.facts
+        facts.promises = {
+            "the fast subscriber got everything, once, in order": fast["exact"],
+            "the slow one ended in the right state": slow["final_state_equal"],
+            "all that it was not given is explained": slow["exact"] and not slow["lost"],
+            "with the changed selector nothing was missed, and nothing else came": picky["exact"],
+            "nothing was lost with the broker": fast["exact"] and fast["node"] != BROKERS[0],
+            "the slow one did not hold up the publisher": facts.ratio > STALLED,
+        }
+
+    # How it is done -------------------------------------------------------------------------------------------------
+
+    def _watched(self, which: int) -> str:
+        return f"{WATCHED[which]} OR type = 'close'"
+
+    def _act(self, name: str, *arguments: str) -> Actor:
+        actor = self.actors[name] = Actor(name, *arguments)
+        return actor
+
+    def _node(self, name: str, *options: str) -> Actor:
+        role = name.partition("-")[0]
+        return self._act(name, "node", role, "--json", "--name", name, "--mesh", ANYWHERE, *options)
+
+    def _subscriber(self, name: str, urls: list[str], selector: str, policy: str) -> None:
+        self._act(name, "subscriber", json.dumps({"urls": urls, "selector": selector, "policy": policy}))
+
+    def _ask(self, name: str, *command: Any) -> Asking:
+        self.actors[name].tell(*command)
+        return (yield from self._answer(name))
+
+    def _answer(self, name: str) -> Asking:
+        answers = self.actors[name].answers
+        yield from self._until(lambda: answers)
+        return answers.popleft()
+
+    def _pass(self, seconds: float) -> Iterator[None]:
+        over_at = time.monotonic() + seconds
+        yield from self._until(lambda: time.monotonic() >= over_at)
+
+    def _until(self, condition: Callable[[], object]) -> Iterator[None]:
+        give_up_at, shown_at = time.monotonic() + PATIENCE_S, 0.0
+        while not condition():
+            now = time.monotonic()
+            if now > give_up_at:
+                raise Failed(f"nothing happened for {PATIENCE_S:g} s: {self.scene}")
+            for actor in self.actors.values():
+                actor.check()
+            if now > shown_at + STEP_S:
+                shown_at = now
+                yield
+            time.sleep(0.005)
+
+
+def _rate(measured: list[dict[str, Any]]) -> float:
+    """Events a second, of which each was logged within the time."""
+    events: int = sum(each["events"] for each in measured)
+    seconds: float = sum(each["logged_s"] for each in measured)
+    return events / seconds
