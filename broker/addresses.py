@@ -3,6 +3,8 @@
 import re
 import socket
 
+import zmq
+
 from gossamer.messages.errors import UsageError
 
 _URL = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(\*|[0-9]{1,5})")
@@ -43,3 +45,13 @@ def advertised(bound: str, wanted: str | None) -> str:
 def default_name(address: str) -> str:
     """A name that a node has again when it is restarted in its place."""
     return f"{socket.gethostname()[:100]}-{split(address)[1]}"
+
+
+def keep_alive(router: "zmq.Socket[bytes]") -> None:
+    """Who vanished without a word leaves no connection behind: the kernel finds out. ZeroMQ's own heartbeats would take
+    a peer for dead that only reads slowly, and a connection that they end while its input is held up aborts the process
+    (libzmq 4.3.5: "Assertion failed: !_io_error"; zeromq/libzmq#3937, #4767)."""
+    router.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    router.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 10)
+    router.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 5)
+    router.setsockopt(zmq.TCP_KEEPALIVE_CNT, 3)

@@ -16,7 +16,7 @@ import socket
 
 import zmq
 
-from gossamer.broker.addresses import advertised, check_peer, default_name, split
+from gossamer.broker.addresses import advertised, check_peer, default_name, keep_alive, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, is_mark
 from gossamer.broker.link import NEVER, Limits, Link
@@ -77,8 +77,7 @@ class Mesh:
         router.setsockopt(zmq.RCVBUF, limits.buffer_bytes)
         router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # an answer to nobody is an error, not silence
         router.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MAX + 1)
-        router.setsockopt(zmq.HEARTBEAT_IVL, 5_000)  # who vanished without a word leaves no socket behind
-        router.setsockopt(zmq.HEARTBEAT_TIMEOUT, 15_000)
+        keep_alive(router)
         if host.startswith("["):
             router.setsockopt(zmq.IPV6, 1)
         try:

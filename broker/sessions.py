@@ -19,7 +19,7 @@ from typing import Any
 
 import zmq
 
-from gossamer.broker.addresses import advertised, split
+from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Subscriber
 from gossamer.matching import SelectorError
@@ -167,8 +167,7 @@ class Sessions:
         router.setsockopt(zmq.RCVHWM, 64)
         # What is a little too large gets an answer; what is far too large is not even read.
         router.setsockopt(zmq.MAXMSGSIZE, 2 * self.limits.message_bytes_max)
-        router.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
-        router.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20_000)
+        keep_alive(router)
         if host.startswith("["):
             router.setsockopt(zmq.IPV6, 1)
         try:

@@ -11,6 +11,7 @@ from gossamer.broker.addresses import split
 from gossamer.broker.framing import Header, encode_header, encode_mark
 from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
+from gossamer.broker.sessions import Sessions
 from gossamer.messages.codec import encode
 from gossamer.messages.wire import Busy, Join
 from gossamer.messages.wire import Member as Record
@@ -317,3 +318,14 @@ def test_an_address_in_use_is_refused_in_one_line(nodes):
     a = nodes.add("a")
     with pytest.raises(Exception, match="cannot listen on"):
         nodes.add("b", bind=a.own.address)
+
+
+def test_a_slow_reader_is_never_taken_for_dead_by_heartbeats(nodes):
+    """They end connections whose input is held up, and libzmq aborts the process then (broker/addresses.py)."""
+    sessions = Sessions()
+    try:
+        for router in (nodes.add("a")._router, sessions._router):
+            assert router.getsockopt(zmq.HEARTBEAT_IVL) == 0
+            assert router.getsockopt(zmq.TCP_KEEPALIVE) == 1
+    finally:
+        sessions.close()
