@@ -13,7 +13,7 @@ from gossamer.cli.process import serve
 STORE = "sqlite:///gossamer.db"
 
 StoreUrl = Annotated[
-    str | None, typer.Option("--store", envvar="GOSSAMER_STORE", help=f"Where to keep it: sqlite:///FILE. [{STORE}]")
+    str | None, typer.Option("--store", envvar="GOSSAMER_STORE", help=f"sqlite:///FILE or postgresql://…  [{STORE}]")
 ]
 
 

@@ -10,12 +10,10 @@ from contextlib import contextmanager
 import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection
-from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from xxhash import xxh3_64_digest
 
-from gossamer.logger import schema
-from gossamer.messages.errors import GossamerError
+from gossamer.logger.databases import Database, trouble
 from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Span
@@ -38,10 +36,6 @@ _FIRST_BEYOND = """
 """
 
 
-class StoreError(GossamerError):
-    """The disk did not do what it was asked to; it may do so later."""
-
-
 class Page(Struct, frozen=True):
     """A piece of the log, in its order."""
 
@@ -58,9 +52,9 @@ class Page(Struct, frozen=True):
 class Pages:
     """Reads a store; there may be many, in this process and in others."""
 
-    def __init__(self, url: URL) -> None:
-        self._engine = schema.open_readers(url)
-        self._name = url.database
+    def __init__(self, database: Database) -> None:
+        self._engine = database.readers()
+        self._name = database.name
 
     def page(self, after: int, bytes_max: int, group: str | None = None) -> Page:
         """What was logged after that number, in one group or all: at least one packet, if there is one."""
@@ -124,7 +118,7 @@ class Pages:
             with self._engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
-            raise StoreError(f"{self._name}: {error.orig}") from None
+            raise trouble(self._name, error) from None
 
 
 def checksum_of(data: bytes) -> int:

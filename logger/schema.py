@@ -1,40 +1,27 @@
-"""The tables of a store, and how its file is opened.
+"""The tables of a store; docs/store.md tells of each column.
 
 Packets are kept as the bytes they are, with a checksum: an event is never encoded twice, and one row of 64 events costs
 a fraction of 64 rows. What can be asked of them in SQL is derived from here and can be made again.
-
-`synchronous=FULL` makes every commit wait for the disk, which is what an acknowledgement promises; WAL makes that one
-sync instead of two.
 """
-
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
     Connection,
-    Engine,
     Index,
     Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
-    create_engine,
-    event,
     inspect,
 )
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError
-from sqlalchemy.pool import QueuePool
 
 from gossamer.logger.migrations import MIGRATIONS
 from gossamer.messages.errors import UsageError
 
 SCHEMA_VERSION = len(MIGRATIONS) + 1
-
-READERS = 4
 
 metadata = MetaData()
 
@@ -105,57 +92,10 @@ collected = Table(
 )
 
 
-def parse_url(text: str) -> URL:
-    """The address of a store, or what is wrong with it."""
-    try:
-        url = make_url(text)
-    except ArgumentError:
-        raise UsageError(f"{text!r} is not the url of a store, like sqlite:///gossamer.db") from None
-    if url.get_backend_name() != "sqlite":
-        raise UsageError(f"{text!r}: only sqlite:///FILE can be a store so far")
-    return url
-
-
-def open_engine(url: URL) -> Engine:
-    """The connection that writes: the tables are there, and of our version."""
-    # One connection: there is one writer, and it reads for itself with the same one.
-    engine = _engine(url, 1, "BEGIN IMMEDIATE")
-    try:
-        with engine.begin() as connection:
-            _prepare(connection, url)
-    except DatabaseError as error:
-        engine.dispose()
-        raise UsageError(f"cannot open the store {url.database}: {error.orig}") from None
-    except UsageError:
-        engine.dispose()
-        raise
-    return engine
-
-
-def open_readers(url: URL) -> Engine:
-    """Connections that only read, beside the one that writes and whenever they like: WAL lets them."""
-    engine = _engine(url, READERS, "BEGIN")
-    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
-    return engine
-
-
-def _engine(url: URL, connections: int, begin: str) -> Engine:
-    engine = create_engine(
-        url, poolclass=QueuePool, pool_size=connections, max_overflow=0, connect_args={"check_same_thread": False}
-    )
-    event.listen(engine, "connect", _configure)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
-    return engine
-
-
-def _prepare(connection: Connection, url: URL) -> None:
+def prepare(connection: Connection, name: str) -> None:
     """Make the tables, or bring those of an older version up to ours."""
-    version = SCHEMA_VERSION
-    if inspect(connection).has_table(meta.name):
-        found = connection.exec_driver_sql("SELECT value FROM meta WHERE name = 'schema'").scalar()
-        version = int(found) if found is not None and found.isdecimal() else 0
-        if not 0 < version <= SCHEMA_VERSION:
-            raise UsageError(f"the store {url.database} has schema {found}, this is {SCHEMA_VERSION}: a newer one?")
+    version = version_of(connection, name)
+    if version is not None:
         for migrate in MIGRATIONS[version - 1 :]:
             migrate(connection)
     metadata.create_all(connection)
@@ -165,7 +105,11 @@ def _prepare(connection: Connection, url: URL) -> None:
     )
 
 
-def _configure(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # transactions begin when we say so, also those that only read
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
+def version_of(connection: Connection, name: str) -> int | None:
+    """Which version of the schema is there, if any; a `UsageError` if we do not know it."""
+    if not inspect(connection).has_table(meta.name):
+        return None
+    found = connection.exec_driver_sql("SELECT value FROM meta WHERE name = 'schema'").scalar()
+    if found is None or not found.isdecimal() or not 0 < int(found) <= SCHEMA_VERSION:
+        raise UsageError(f"the store {name} has schema {found}, and this gossamer knows up to {SCHEMA_VERSION}")
+    return int(found)

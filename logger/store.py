@@ -5,26 +5,24 @@ is new of a packet is cut out of it, and goes down in one statement for all pack
 `apply` and `collect` and become durable with `commit`, which may be tried again as often as it takes: a disk that is
 full for an hour delays acknowledgements for an hour, and nothing is acknowledged meanwhile.
 
-A store belongs to one process (a lock beside the file says so) and to one logger, whose name it remembers. One thread
-writes; the log can be read along by others (logger/pages.py).
+A store belongs to one process (a lock says so) and to one logger, whose name it remembers. One thread writes; the log
+can be read along by others (logger/pages.py).
 """
 
-import fcntl
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DBAPIError
 
 from gossamer.logger import schema
-from gossamer.logger.pages import Page, Pages, StoreError, checksum_of, intact
-from gossamer.messages.errors import UsageError
+from gossamer.logger.databases import StoreError, database, reason, trouble
+from gossamer.logger.pages import Page, Pages, checksum_of, intact
+from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Retired, Span
@@ -33,11 +31,8 @@ from gossamer.protocol.intervals import IntervalSet
 
 _encoder = msgspec.msgpack.Encoder()
 
-# Raw tuples on the hot path: SQLAlchemy's own insert of dictionaries costs twice as much.
-_ADD_PACKETS = (
-    "INSERT INTO packets (number, stream, first, last, checksum, bytes, logged_ns, highest_ns) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-)
+_PACKET_COLUMNS = ("number", "stream", "first", "last", "checksum", "bytes", "logged_ns", "highest_ns")
+_FROM_NUMBER = "SELECT number, stream, first, last, checksum FROM packets WHERE number >= ?"
 _ADD_STREAMS = "INSERT INTO streams (stream, number) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _DROP_STREAMS = "DELETE FROM streams WHERE stream = ?"
 _FIND_PACKETS = """
@@ -68,6 +63,10 @@ _KEEP_MEMBER = """
 _KEEP_META = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
+_PacketRow = tuple[int, StreamId, int, int, int, bytes]
+"""Number, stream, first, last, checksum, bytes."""
+
+
 @dataclass(slots=True)
 class _Stream:
     stored: IntervalSet = field(default_factory=IntervalSet)
@@ -80,7 +79,7 @@ class _Stream:
 class _Staged:
     """What the next commit writes; of records that replace each other, the last."""
 
-    packets: list[tuple[int, StreamId, int, int, int, bytes]] = field(default_factory=list)
+    packets: list[_PacketRow] = field(default_factory=list)
     streams: dict[StreamId, int] = field(default_factory=dict)
     voids: dict[StreamId, None] = field(default_factory=dict)
     collected: dict[StreamId, None] = field(default_factory=dict)
@@ -102,23 +101,18 @@ class _Staged:
 
 
 class Store:
-    """Everything a logger keeps, in one SQLite file; used by one thread at a time, but for what reads the log."""
+    """Everything a logger keeps, in one database; used by one thread at a time, but for what reads the log."""
 
     def __init__(self, url: str, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        parsed = schema.parse_url(url)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if parsed.database in (None, "", ":memory:"):
-            # Of SQLite's ways to share what is in memory none lets one read while another writes; a file does.
-            self._folder = tempfile.TemporaryDirectory(prefix="gossamer-", dir=_memory_folder())
-            parsed = parsed.set(database=f"{self._folder.name}/memory.db")
-        self.path = str(parsed.database)
-        self._lock: IO[str] | None = _locked(self.path)
+        self._database = database(url)
+        self.path = self._database.name
+        self._database.lock()
         try:
-            self._engine = schema.open_engine(parsed)
+            self._engine = self._opened()
         except UsageError:
-            self._unlock()
+            self._database.close()
             raise
-        self._pages = Pages(parsed)
+        self._pages = Pages(self._database)
         self._clock_ns = clock_ns
         self.damaged = 0
         """Packets whose checksum was wrong when they were read; they were not handed out."""
@@ -126,6 +120,8 @@ class Store:
         self._retired: dict[str, IntervalSet] = {}
         self._members: dict[NodeId, Member] = {}
         self._staged = _Staged()
+        self._in_doubt = False
+        """A commit failed: it may be on disk all the same."""
         self._number = 0
         """Of the packet that was staged last."""
         self._highest_ns = 0
@@ -157,7 +153,7 @@ class Store:
                         for first, last in span.ranges:
                             found += self._find(connection, span.stream, first, last)
         except DBAPIError as error:
-            raise StoreError(f"{self.path}: {error.orig}") from None
+            raise trouble(self.path, error) from None
         return tuple(found)
 
     def page(self, after: int, bytes_max: int, group: str | None = None) -> Page:
@@ -192,7 +188,7 @@ class Store:
         newest = connection.exec_driver_sql("SELECT number, highest_ns FROM packets ORDER BY number DESC LIMIT 1")
         self._number, self._highest_ns = newest.one_or_none() or (0, 0)
         self._number = max(self._number, int(kept or 0))
-        for name, last in connection.exec_driver_sql("SELECT stream, last FROM collected ORDER BY rowid"):
+        for name, last in connection.exec_driver_sql("SELECT stream, last FROM collected ORDER BY stream"):
             self._stream(name).collected = last
         for name, first, last in connection.exec_driver_sql(
             "SELECT stream, first, last FROM packets ORDER BY stream, first"
@@ -203,10 +199,10 @@ class Store:
             self._stream(name).void.add(first, last)
         for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last FROM promises"):
             self._stream(name).promise = Promise(name, *promise)
-        for issuer, ranges in connection.exec_driver_sql("SELECT issuer, ranges FROM retired ORDER BY rowid"):
+        for issuer, ranges in connection.exec_driver_sql("SELECT issuer, ranges FROM retired ORDER BY issuer"):
             self._retired[issuer] = IntervalSet(msgspec.json.decode(ranges, type=list[tuple[int, int]]))
         for node, status, freshness, logger, address in connection.exec_driver_sql(
-            "SELECT node, status, freshness, logger, address FROM members ORDER BY rowid"
+            "SELECT node, status, freshness, logger, address FROM members ORDER BY node"
         ):
             self._members[node] = Member(node, status, freshness, bool(logger), address)
 
@@ -258,9 +254,11 @@ class Store:
         try:
             with self._engine.begin() as connection:
                 self._write(connection, self._staged)
-        except DBAPIError as error:
+        except (DBAPIError, GossamerError) as error:
             self._engine.dispose()  # a connection that saw a bad disk may never see a good one
-            raise StoreError(f"{self.path}: {error.orig}") from None
+            self._in_doubt = True
+            raise trouble(self.path, error) if isinstance(error, DBAPIError) else StoreError(str(error)) from None
+        self._in_doubt = False
         self._staged = _Staged()
 
     def _add(self, packet: Packet) -> None:
@@ -304,7 +302,9 @@ class Store:
         kept = [name for name in staged.collected if name in streams]
         logged_ns = self._clock_ns()
         self._highest_ns = max(self._highest_ns, logged_ns)
-        run(_ADD_PACKETS, [(*packet, logged_ns, self._highest_ns) for packet in staged.packets])
+        if packets := self._absent(connection, staged.packets) if self._in_doubt else staged.packets:
+            rows = [(*packet, logged_ns, self._highest_ns) for packet in packets]
+            self._database.copy(connection, "packets", _PACKET_COLUMNS, rows)
         run(_ADD_STREAMS, list(staged.streams.items()))
         run(_DROP_PACKETS, [(name, streams[name].collected, streams[name].collected) for name in kept])
         run(_DROP_PACKETS, [(name, 2**63 - 1, 2**63 - 1) for name in staged.forgotten])
@@ -325,14 +325,20 @@ class Store:
         )
         run(_KEEP_MEMBER, [(m.node, m.status, m.freshness, m.logger, m.address) for m in staged.members.values()])
 
-    # The file -------------------------------------------------------------------------------------------------------
+    def _absent(self, connection: Connection, packets: list[_PacketRow]) -> list[_PacketRow]:
+        """Which of these a commit that failed has not written all the same; and that nobody else has written."""
+        found = connection.exec_driver_sql(_FROM_NUMBER, (packets[0][0] if packets else self._number + 1,))
+        there = {row[0]: tuple(row) for row in found}
+        if not there.items() <= {packet[0]: packet[:5] for packet in packets}.items():
+            raise UsageError(f"the store {self.path} was written to by another logger meanwhile")
+        return [packet for packet in packets if packet[0] not in there]
+
+    # The database ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         self._pages.close()
         self._engine.dispose()
-        self._unlock()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -343,30 +349,16 @@ class Store:
     def _stream(self, name: StreamId) -> _Stream:
         return self._streams.setdefault(name, _Stream())
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-
-def _memory_folder() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-def _locked(path: str) -> IO[str]:
-    """A lock that the system lets go of when this process ends, however it does."""
-    try:
-        lock = open(f"{path}.lock", "a+")  # noqa: SIM115
-    except OSError as error:
-        raise UsageError(f"cannot open the store {path}: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip() or "another"
-        lock.close()
-        raise UsageError(f"the store {path} is in use by process {holder}") from None
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
-    return lock
+    def _opened(self) -> Engine:
+        """The connection that writes: the tables are there, and of our version."""
+        engine = self._database.writer()
+        try:
+            with engine.begin() as connection:
+                schema.prepare(connection, self.path)
+        except DBAPIError as error:
+            engine.dispose()
+            raise UsageError(f"cannot open the store {self.path}: {reason(error)}") from None
+        except UsageError:
+            engine.dispose()
+            raise
+        return engine

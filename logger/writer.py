@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from gossamer.logger.pages import StoreError
+from gossamer.logger.databases import StoreError
 from gossamer.logger.store import Store
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet

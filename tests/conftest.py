@@ -1,7 +1,11 @@
 """One Hypothesis profile for all: a busy machine is no failure, so nothing is judged by the clock."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+import postgres as postgres_server
 
 settings.register_profile("gossamer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gossamer")
@@ -9,3 +13,18 @@ settings.load_profile("gossamer")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="rewrite the scenario transcripts; then review the diff")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.Server]:
+    if not postgres_server.available():
+        pytest.skip(postgres_server.MISSING)
+    server = postgres_server.Server()
+    yield server
+    server.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not postgres_server.available():
+        terminalreporter.section("NOT TESTED", red=True)
+        terminalreporter.write_line(postgres_server.MISSING)

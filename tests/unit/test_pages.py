@@ -9,8 +9,15 @@ from gossamer.logger.store import Store
 from machines import S, T, packet
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres").url()
+    return f"sqlite:///{tmp_path / 'log.db'}"
+
+
 @pytest.fixture
-def url(tmp_path):
+def file_url(tmp_path):
     return f"sqlite:///{tmp_path / 'log.db'}"
 
 
@@ -46,12 +53,11 @@ def test_one_group_is_read_and_the_others_passed_over(url):
         assert store.number_after({S: 1}) == 1
 
 
-def test_a_damaged_packet_is_left_out_and_named(url, tmp_path):
+def test_a_damaged_packet_is_left_out_and_named(url):
     with Store(url) as store:
         write(store, packet(0, 3), packet(4, 7), packet(8))
-        with sqlite3.connect(tmp_path / "log.db") as beside:
-            beside.execute("UPDATE packets SET checksum = checksum + 1 WHERE first = 4")
-        beside.close()
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE packets SET checksum = checksum + 1 WHERE first = 4")
         page = store.page(0, 10**6)
         assert [row[2] for row in page.rows] == [packet(0, 3), packet(8)]
         assert [(span.stream, span.ranges) for span in page.damaged] == [(S, ((4, 7),))]
@@ -120,7 +126,7 @@ VERSION_1 = """
 """
 
 
-def test_a_store_of_version_1_is_brought_up_to_date(url, tmp_path):
+def test_a_store_of_version_1_is_brought_up_to_date(file_url, tmp_path):
     with Store(f"sqlite:///{tmp_path / 'new.db'}") as store:
         write(store, packet(5, 9), packet(0, 4), packet(0, stream=T))
     with sqlite3.connect(tmp_path / "log.db") as old:
@@ -128,12 +134,12 @@ def test_a_store_of_version_1_is_brought_up_to_date(url, tmp_path):
         old.execute("ATTACH ? AS new", (str(tmp_path / "new.db"),))
         old.execute("INSERT INTO packets SELECT stream, first, last, checksum, bytes FROM new.packets ORDER BY number")
     old.close()
-    with Store(url) as store:
+    with Store(file_url) as store:
         assert store.node == "L"
         assert [row[2] for row in store.page(0, 10**6).rows] == [packet(5, 9), packet(0, 4), packet(0, stream=T)]
         assert store.stored().streams[S].stored == ((0, 9),)
         write(store, packet(10))
         assert numbers(store.page(3, 10**6)) == [4]
         assert store.number_after({S: 9}) == 2
-    with Store(url) as store:
+    with Store(file_url) as store:
         assert len(store.page(0, 10**6).rows) == 4

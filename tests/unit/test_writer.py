@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gossamer.logger.pages import StoreError
+from gossamer.logger.databases import StoreError
 from gossamer.logger.schema import SCHEMA_VERSION
 from gossamer.logger.store import Store
 from gossamer.logger.writer import Writer

@@ -1,0 +1,242 @@
+"""What differs between the databases that a store can be in: how one connects, locks, and writes many rows at once.
+
+Everything else is one schema (logger/schema.py) and the SQL that both take; statements are written with `?`.
+"""
+
+import fcntl
+import os
+import sqlite3
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import QueuePool
+
+from gossamer.messages.errors import GossamerError, UsageError
+
+READERS = 4
+LOCK = 0x676F7373616D6572
+"""The advisory lock of a PostgreSQL database's one logger: "gossamer"."""
+LOCK_WAIT_S = 2
+"""A session whose process was killed may live on for a moment."""
+
+Row = Sequence[object]
+
+
+class StoreError(GossamerError):
+    """The disk or the database did not do what it was asked to; it may do so later."""
+
+
+class Database(ABC):
+    """Where a store is."""
+
+    name: str
+    """For people; without a password."""
+
+    @abstractmethod
+    def lock(self) -> None:
+        """Nobody else writes from now on, or `UsageError`."""
+
+    @abstractmethod
+    def writer(self) -> Engine:
+        """The one connection whose commits are on disk when they return."""
+
+    @abstractmethod
+    def keeper(self) -> Engine:
+        """A connection for what can be made again: its commits do not wait for the disk."""
+
+    @abstractmethod
+    def readers(self) -> Engine:
+        """Connections that only read, beside the one that writes; each transaction sees one moment."""
+
+    @abstractmethod
+    def copy(self, connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """Insert many rows in the fastest way there is."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the lock."""
+
+
+class Sqlite(Database):
+    """A file. WAL lets readers run beside a writer, and makes one sync of what `synchronous=FULL` has to wait for."""
+
+    def __init__(self, url: URL) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if url.database in (None, "", ":memory:"):
+            # Of SQLite's ways to share what is in memory none lets one read while another writes; a file does.
+            memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+            self._folder = tempfile.TemporaryDirectory(prefix="gossamer-", dir=memory)
+            url = url.set(database=f"{self._folder.name}/memory.db")
+        self.name = self.path = str(url.database)
+        self._url = url
+        self._lock: IO[str] | None = None
+
+    def lock(self) -> None:
+        """A lock that the system lets go of when this process ends, however it does."""
+        try:
+            lock = open(f"{self.path}.lock", "a+")  # noqa: SIM115
+        except OSError as error:
+            raise UsageError(f"cannot open the store {self.name}: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            holder = lock.read().strip() or "another"
+            lock.close()
+            raise UsageError(f"the store {self.name} is in use by process {holder}") from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock
+
+    def writer(self) -> Engine:
+        return self._engine(1, "BEGIN IMMEDIATE", "synchronous=FULL")
+
+    def keeper(self) -> Engine:
+        return self._engine(1, "BEGIN IMMEDIATE", "synchronous=NORMAL")
+
+    def readers(self) -> Engine:
+        if not Path(self.path).exists():
+            raise UsageError(f"cannot open the store {self.name}: there is no such file")
+        return self._engine(READERS, "BEGIN", "query_only=ON")
+
+    def copy(self, connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        # By the driver's own hand: SQLAlchemy would make a list of the rows and look at each.
+        statement = f"INSERT INTO {table} ({_listed(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        driver: Any = connection.connection.driver_connection
+        try:
+            driver.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.name}: {error}") from None
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _engine(self, connections: int, begin: str, pragma: str) -> Engine:
+        def configure(connection: Any, _: object) -> None:
+            connection.isolation_level = None  # transactions begin when we say so, also those that only read
+            for each in ("busy_timeout=10000", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", pragma):
+                connection.execute(f"PRAGMA {each}")
+
+        engine = create_engine(
+            self._url,
+            poolclass=QueuePool,
+            pool_size=connections,
+            max_overflow=0,
+            connect_args={"check_same_thread": False},
+        )
+        event.listen(engine, "connect", configure)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
+
+
+class Postgres(Database):
+    """A database of a server. Whoever writes holds an advisory lock, in the session that writes: no lock, no write."""
+
+    def __init__(self, url: URL) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise UsageError("PostgreSQL needs psycopg: pip install 'gossamer[postgres]'") from None
+        self._driver = psycopg
+        self._url = url.set(drivername="postgresql+psycopg")
+        self.name = url.render_as_string(hide_password=True)
+
+    def writer(self) -> Engine:
+        engine = self._engine(1, "READ COMMITTED")
+        event.listen(engine, "connect", self._take_over)
+        return engine
+
+    def keeper(self) -> Engine:
+        engine = self._engine(1, "READ COMMITTED")
+        event.listen(engine, "connect", lambda connection, _: _say(connection, "SET synchronous_commit = off"))
+        return engine
+
+    def readers(self) -> Engine:
+        return self._engine(READERS, "REPEATABLE READ").execution_options(postgresql_readonly=True, stream_results=True)
+
+    def copy(self, connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        driver: Any = connection.connection.driver_connection
+        statement = f"COPY {table} ({_listed(columns)}) FROM STDIN"
+        try:
+            with driver.cursor() as cursor, cursor.copy(statement) as copy:
+                for row in rows:
+                    copy.write_row(row)
+        except self._driver.Error as error:
+            raise StoreError(f"{self.name}: {_line(error)}") from None
+
+    def lock(self) -> None:
+        """It is taken by the session that writes."""
+
+    def close(self) -> None:
+        """And goes with it."""
+
+    def _take_over(self, connection: Any, _: object) -> None:
+        _say(connection, "SET synchronous_commit = on", f"SET lock_timeout = '{LOCK_WAIT_S}s'")
+        try:
+            _say(connection, f"SELECT pg_advisory_lock({LOCK})", "SET lock_timeout = 0")
+        except self._driver.errors.LockNotAvailable:
+            raise UsageError(f"the store {self.name} is in use by another logger") from None
+
+    def _engine(self, connections: int, isolation: Any) -> Engine:
+        engine = create_engine(
+            self._url,
+            pool_size=connections,
+            max_overflow=0,
+            isolation_level=isolation,
+            connect_args={"connect_timeout": 10, "tcp_user_timeout": 30_000, "application_name": "gossamer"},
+        )
+        event.listen(engine, "before_cursor_execute", _with_its_own_marks, retval=True)
+        return engine
+
+
+def database(text: str) -> Database:
+    """The database that a url names, or what is wrong with it."""
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise UsageError(f"{text!r} is not the url of a store, like sqlite:///gossamer.db") from None
+    match url.get_backend_name():
+        case "sqlite":
+            return Sqlite(url)
+        case "postgresql" | "postgres":
+            return Postgres(url)
+    raise UsageError(f"{text!r}: a store is sqlite:///FILE or postgresql://HOST/DATABASE")
+
+
+def trouble(name: str, error: DBAPIError) -> StoreError:
+    return StoreError(f"{name}: {reason(error)}")
+
+
+def reason(error: DBAPIError) -> str:
+    """The one line of what a driver has to say that matters."""
+    return _line(error.orig)
+
+
+def _line(error: BaseException | None) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
+
+
+def _say(connection: Any, *statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    connection.commit()
+
+
+def _with_its_own_marks(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> tuple[str, Any]:
+    return statement.replace("?", "%s"), parameters
