@@ -34,6 +34,7 @@ from gossamer.protocol.effects import (
     Deliver,
     Effect,
     Load,
+    Numbers,
     Persist,
     Ready,
     Record,
@@ -87,6 +88,7 @@ class Clients(Protocol):
     def on_acked(self, acked: Acked) -> None: ...
     def on_refused(self, refused: Refused) -> None: ...
     def on_ready(self, ready: Ready) -> None: ...
+    def on_numbers(self, numbers: Numbers) -> None: ...
     def leave(self) -> None: ...
     def close(self, linger_s: float = 0.0) -> None: ...
 
@@ -174,6 +176,7 @@ class Runtime:
             Acked: self._acked,
             Refused: self._refused,
             Ready: self._ready,
+            Numbers: self._numbers,
             Became: self._became,
             Persist: self._persist,
             Load: self._load,
@@ -389,6 +392,10 @@ class Runtime:
     def _ready(self, ready: Ready) -> None:
         if self.clients is not None:
             self.clients.on_ready(ready)
+
+    def _numbers(self, numbers: Numbers) -> None:
+        if self.clients is not None:
+            self.clients.on_numbers(numbers)
 
     def _became(self, became: Became) -> None:
         self.status = became.status

@@ -5,7 +5,7 @@ from typing import Any
 
 from gossamer.messages.event import Content
 from gossamer.messages.wire import Message
-from gossamer.protocol.effects import Acked, Collect, Deliver, Ready, Record, Refused, Skip, Status
+from gossamer.protocol.effects import Acked, Collect, Deliver, Numbers, Ready, Record, Refused, Skip, Status
 
 
 class Observer:
@@ -24,6 +24,9 @@ class Observer:
 
     def ready(self, at_s: float, node: str, ready: Ready) -> None:
         """A stream that was refused for back-pressure may be published to again."""
+
+    def numbers(self, at_s: float, node: str, numbers: Numbers) -> None:
+        """A client at this node may use these numbers."""
 
     def delivered(self, at_s: float, node: str, deliver: Deliver) -> None: ...
 
@@ -74,6 +77,7 @@ class Audience:
     published: tuple[Callable[[float, str, str, tuple[Content, ...]], None], ...] = ()
     refused: tuple[Callable[[float, str, Refused], None], ...] = ()
     ready: tuple[Callable[[float, str, Ready], None], ...] = ()
+    numbers: tuple[Callable[[float, str, Numbers], None], ...] = ()
     delivered: tuple[Callable[[float, str, Deliver], None], ...] = ()
     skipped: tuple[Callable[[float, str, Skip], None], ...] = ()
     acked: tuple[Callable[[float, str, Acked], None], ...] = ()

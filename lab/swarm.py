@@ -238,7 +238,7 @@ class Run:
         self.founders = (*self.loggers, *(self.brokers[:1] if plan.loggers else self.brokers))
         self._serial = 0
         self._slot: dict[tuple[str, int], int] = {}
-        self._opened: dict[tuple[str, int], None] = {}
+        self._opened: dict[tuple[str, int], str] = {}
         self._closed: dict[str, None] = {}
         self._home: str | None = None
         self._annotators: dict[str, Annotator] = {}
@@ -459,7 +459,7 @@ class Run:
             return
         stream = self._stream(node, number)
         if number == self.plan.streams and (node, self.world.hosts[node].incarnation) not in self._opened:
-            self._opened[node, self.world.hosts[node].incarnation] = None
+            self._opened[node, self.world.hosts[node].incarnation] = stream
             self.world.tell(node, Open(stream))
         self.world.publish(node, stream, tuple(self._contents(node, stream, count)))
 
@@ -555,10 +555,24 @@ class Run:
                 self._restart(name)
             if self.world.is_up(name) and self.checker.lives[name].status in ("disconnected", "disconnecting"):
                 self.world.tell(name, Reconnect())
+        self._return_publishers()
         for name in self._gone:
             self.checker.expelled[name] = None
             for logger in self.loggers:
                 self.world.tell(logger, Expel(name))
+
+
+    def _return_publishers(self) -> None:
+        """Named publishers come back, here or elsewhere: until then the holes that they left stay open."""
+        for (node, _), stream in list(self._opened.items()):
+            up = [name for name in (node, *self.brokers) if self.world.is_up(name)]
+            publishing = [name for name in up if self._is_publishing(name, stream)]
+            if up and not publishing:
+                self.world.tell(up[0], Open(stream))
+
+    def _is_publishing(self, name: str, stream: str) -> bool:
+        node = self.world.hosts[name].node
+        return isinstance(node, Node) and stream in node.sender.streams
 
 
 def _topology(plan: Plan) -> Topology:

@@ -30,6 +30,7 @@ from gossamer.protocol.effects import (
     Deliver,
     Effect,
     Load,
+    Numbers,
     Persist,
     Ready,
     Refused,
@@ -314,6 +315,9 @@ class World:
                 case Refused():
                     for see_refused in audience.refused:
                         see_refused(now_s, name, effect)
+                case Numbers():
+                    for see_numbers in audience.numbers:
+                        see_numbers(now_s, name, effect)
                 case Ready():
                     for see_ready in audience.ready:
                         see_ready(now_s, name, effect)

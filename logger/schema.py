@@ -65,6 +65,7 @@ promises = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),
     Column("last", BigInteger, nullable=False),
+    Column("floor", BigInteger, nullable=False),
 )
 
 retired = Table(

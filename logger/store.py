@@ -49,8 +49,8 @@ _DROP_COLLECTED = "DELETE FROM collected WHERE stream = ?"
 _DROP_VOIDS = "DELETE FROM voids WHERE stream = ?"
 _ADD_VOIDS = "INSERT INTO voids (stream, first, last) VALUES (?, ?, ?)"
 _KEEP_PROMISE = """
-    INSERT INTO promises (stream, epoch, holder, last) VALUES (?, ?, ?, ?) ON CONFLICT (stream)
-    DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, last = excluded.last
+    INSERT INTO promises (stream, epoch, holder, last, floor) VALUES (?, ?, ?, ?, ?) ON CONFLICT (stream)
+    DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, last = excluded.last, floor = excluded.floor
 """
 _KEEP_RETIRED = (
     "INSERT INTO retired (issuer, ranges) VALUES (?, ?) ON CONFLICT (issuer) DO UPDATE SET ranges = excluded.ranges"
@@ -197,7 +197,7 @@ class Store:
             stream.stored.add(max(first, stream.collected + 1), last)
         for name, first, last in connection.exec_driver_sql("SELECT stream, first, last FROM voids"):
             self._stream(name).void.add(first, last)
-        for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last FROM promises"):
+        for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last, floor FROM promises"):
             self._stream(name).promise = Promise(name, *promise)
         for issuer, ranges in connection.exec_driver_sql("SELECT issuer, ranges FROM retired ORDER BY issuer"):
             self._retired[issuer] = IntervalSet(msgspec.json.decode(ranges, type=list[tuple[int, int]]))
@@ -318,7 +318,7 @@ class Store:
             _ADD_VOIDS,
             [(name, *part) for name in staged.voids if name in streams for part in streams[name].void.ranges()],
         )
-        run(_KEEP_PROMISE, [(p.stream, p.epoch, p.holder, p.last) for p in staged.promises.values()])
+        run(_KEEP_PROMISE, [(p.stream, p.epoch, p.holder, p.last, p.floor) for p in staged.promises.values()])
         run(
             _KEEP_RETIRED,
             [(issuer, msgspec.json.encode(self._retired[issuer].ranges()).decode()) for issuer in staged.issuers],

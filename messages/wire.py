@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gossamer.messages.ids import Last, NodeId, Seq, StreamId
+from gossamer.messages.ids import NAME_LENGTH_MAX, Last, NodeId, Seq, StreamId
 from gossamer.messages.packet import Packet
 
 ENTRIES_MAX = 200_000
@@ -184,10 +184,12 @@ class Lacking(_Message, frozen=True, tag=11):
 
 
 class GapNotice(_Message, frozen=True, tag=12):
-    """The owner of a stream has lost what it sent up to `last`, and will not send it again."""
+    """The named publisher of a stream has begun anew, at this epoch: what was sent before, up to `last`, will not be
+    sent again."""
 
     stream: StreamId
     last: Seq
+    epoch: Version = 0
 
 
 # Heartbeats, membership, positions ----------------------------------------------------------------------------------
@@ -268,12 +270,14 @@ class Positions(_Message, frozen=True, tag=21):
 
 
 class Checkout(_Message, frozen=True, tag=22):
-    """A named publisher asks for the numbers `first` to `last`, at an `epoch`; epoch 0 only asks what is promised."""
+    """For a named publisher its `holder` asks for the numbers `first` to `last`, at an `epoch`; epoch 0 only asks what
+    is promised."""
 
     stream: StreamId
     epoch: Version
     first: Last
     last: Last
+    holder: NodeId
 
 
 class CheckedOut(_Message, frozen=True, tag=23):
@@ -285,6 +289,18 @@ class CheckedOut(_Message, frozen=True, tag=23):
     granted: bool
     promised_epoch: Version
     promised_last: Last
+    holder: Annotated[str, Meta(max_length=NAME_LENGTH_MAX)] = ""
+    """To whom that is promised, from which number on."""
+    floor: Seq = 0
+
+
+class Return(_Message, frozen=True, tag=31):
+    """The holder of a named publisher is done, and gives the numbers after `last` back."""
+
+    stream: StreamId
+    epoch: Version
+    holder: NodeId
+    last: Last
 
 
 class WhoOwns(_Message, frozen=True, tag=24):
@@ -344,5 +360,5 @@ class Taken(_Message, frozen=True, tag=29):
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
-    | WhoOwns | Ownership | Abandoned | Tell | Window | Sent | Taken
+    | Return | WhoOwns | Ownership | Abandoned | Tell | Window | Sent | Taken
 )  # fmt: skip

@@ -66,13 +66,23 @@ class Ready(Struct, frozen=True):
     stream: StreamId
 
 
+class Numbers(Struct, frozen=True):
+    """A client that has claimed a named publisher may use the seqs of its epoch, from `floor` up to `last`."""
+
+    stream: StreamId
+    holder: str
+    floor: int
+    last: int
+
+
 class Promise(Struct, frozen=True):
-    """A logger's word to a named publisher: the node that holds it may use seqs up to `last`, no lower epoch any."""
+    """A logger's word to a named publisher: its holder may use seqs from `floor` to `last`, no lower epoch any."""
 
     stream: StreamId
     epoch: int
-    holder: NodeId
+    holder: str
     last: int
+    floor: int = 0
 
 
 class Void(Struct, frozen=True):
@@ -117,7 +127,7 @@ class Became(Struct, frozen=True):
     status: Status
 
 
-Effect = Send | Deliver | Skip | Acked | Refused | Ready | Persist | Load | Collect | Became
+Effect = Send | Deliver | Skip | Acked | Refused | Ready | Numbers | Persist | Load | Collect | Became
 
 
 class StoredStream(Struct, frozen=True):

@@ -49,6 +49,16 @@ class Adopt(Struct, frozen=True):
     following: int
 
 
+class Claim(Struct, frozen=True):
+    """A client wants to be the named publisher of this stream; the `Numbers` that it may use will follow. `held`: it has
+    been, with the events before `following` acknowledged, and goes on only if nobody else has taken it over."""
+
+    stream: StreamId
+    holder: str
+    held: bool = False
+    following: int = 0
+
+
 class Forward(Struct, frozen=True):
     """A packet of an adopted stream, in its turn; what was forwarded before is ignored, so it may be sent again."""
 
@@ -113,6 +123,6 @@ class Expel(Struct, frozen=True):
 
 
 Input = (
-    Start | Wake | Received | Met | Open | Publish | Adopt | Forward | Abandon | Close | Room | Connected
+    Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Room | Connected
     | Persisted | Loaded | Leave | Disconnect | Reconnect | Expel
 )  # fmt: skip

@@ -20,6 +20,7 @@ from gossamer.messages.wire import (
     Gone,
     Range,
     Repair,
+    Return,
     Span,
 )
 from gossamer.protocol.context import Context
@@ -284,18 +285,32 @@ class LoggerRole:
         that reaches back."""
         log = self.log(message.stream)
         promise = log.promise or Promise(message.stream, READ, "", -1)
-        asked = Promise(message.stream, message.epoch, sender, message.last)
-        ours = message.epoch > promise.epoch or (message.epoch, sender) == (promise.epoch, promise.holder)
+        held = (message.epoch, message.holder) == (promise.epoch, promise.holder)
         granted = message.epoch != READ and (
-            asked == promise or (ours and promise.last < message.first <= message.last)
+            (held and message.last == promise.last)
+            or ((held or message.epoch > promise.epoch) and promise.last < message.first <= message.last)
         )
         if granted:
-            promise = log.promise = asked
-        answer = CheckedOut(message.stream, message.epoch, message.last, granted, promise.epoch, promise.last)
+            floor = promise.floor if held else message.first
+            promise = log.promise = Promise(message.stream, message.epoch, message.holder, message.last, floor)
+        answer = CheckedOut(
+            message.stream, message.epoch, message.last, granted,
+            promise.epoch, promise.last, promise.holder, promise.floor,
+        )  # fmt: skip
         if granted:
             self.save(promise, lambda: self._ctx.send(sender, answer))
         else:
             self._ctx.send(sender, answer)
+
+    def on_return(self, message: Return) -> None:
+        """Its holder will not use the rest of its block: the next one begins there, and leaves no gap."""
+        log = self.logs.get(message.stream)
+        promise = log.promise if log is not None else None
+        if log is None or promise is None or (promise.epoch, promise.holder) != (message.epoch, message.holder):
+            return
+        if promise.floor - 1 <= message.last < promise.last:
+            log.promise = Promise(message.stream, message.epoch, message.holder, message.last, promise.floor)
+            self.save(log.promise)
 
     # Collecting -----------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ from gossamer.messages.wire import (
     Request,
     Retire,
     Retired,
+    Return,
     Roster,
     Seek,
     Sent,
@@ -69,7 +70,7 @@ from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair as RepairMachine
 from gossamer.protocol.repair import Wanted
 from gossamer.protocol.safety import Safety
-from gossamer.protocol.seek import Seeker
+from gossamer.protocol.seek import END, Seeker
 from gossamer.protocol.selection import Selection
 from gossamer.protocol.sender import Sender
 from gossamer.protocol.signature import DEPTH, SMALL, SignedTable
@@ -139,7 +140,7 @@ class Node:
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
-        self.seeker = Seeker(ctx, self.membership, self._on_agreed, lambda stream: self.orphans.is_owned(stream))
+        self.seeker = Seeker(ctx, self.membership, self._on_agreed, self._closable)
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
             LoggerRole(ctx, self.buffer, self.stability, self.receiver.retired, self._acknowledge, stored)
@@ -155,6 +156,7 @@ class Node:
             inputs.Open: self._on_open,
             inputs.Publish: self._on_publish,
             inputs.Adopt: self._on_adopt,
+            inputs.Claim: self._on_claim,
             inputs.Forward: self._on_forward,
             inputs.Abandon: self._on_abandon,
             inputs.Close: self._on_close,
@@ -191,6 +193,7 @@ class Node:
             Positions: self.on_positions,
             Checkout: self.on_checkout,
             CheckedOut: self.on_checked_out,
+            Return: self.on_return,
             WhoOwns: self.on_who_owns,
             Ownership: self.on_ownership,
             Abandoned: self.on_abandoned,
@@ -274,8 +277,14 @@ class Node:
         self.sender.adopt(given.stream, given.following)
         self.orphans.forget(given.stream)
 
+    def _on_claim(self, given: inputs.Claim) -> None:
+        self.sender.claim(given.stream, given.holder, given.held, given.following)
+
     def _on_forward(self, given: inputs.Forward) -> None:
         packet = given.packet
+        stream = self.receiver.streams.get(packet.stream)
+        if stream is not None and stream.is_closed(packet.first, packet.last) and self.sender.on_sealed(stream.id):
+            return
         if self.membership.status != "member":
             reason = f"not a member, but {self.membership.status}"
             self._ctx.emit(Refused(packet.stream, packet.count, reason))
@@ -543,10 +552,16 @@ class Node:
         if self._agrees(sender, message.members_root):
             self.seeker.on_lacking(sender, message)
 
-    def on_gap_notice(self, _: NodeId, message: GapNotice) -> None:
-        """A named publisher has come back without its tail: what nobody has will be closed by the loggers."""
-        self.sender.on_taken_over(message.stream)
-        self._learn(message.stream, message.last)
+    def on_gap_notice(self, sender: NodeId, message: GapNotice) -> None:
+        """A named publisher has begun anew: what nobody has of what was before will be closed by the loggers."""
+        self.sender.on_taken_over(message.stream, message.epoch)
+        if self._learn(message.stream, message.last):
+            stream = self.receiver.streams[message.stream]
+            stream.floor = max(stream.floor, message.last + 1)
+            if stream.gaps is not None:
+                self._on_late(stream)  # it is in nobody's hands any more: there is nothing to wait for
+            if self.logger is not None and self.logger.prefix(stream.id) >= message.last:
+                self._acknowledge(sender, (stream.id,))  # or we would be told again
 
     def _on_late(self, stream: Stream) -> bool:
         """Missing for long: a logger asks everyone; without loggers, everyone for itself."""
@@ -557,6 +572,13 @@ class Node:
 
     def _on_agreed(self, stream: Stream, first: int, last: int, existed: bool) -> None:
         self.closing.on_agreed(stream, first, last, existed)
+
+    def _closable(self, stream: Stream) -> int:
+        """Up to where (exclusively) nobody answers for a stream any more. A named publisher may come back with what it
+        has spooled, until it comes back without it."""
+        if issued_by(stream.id) is None:
+            return stream.floor
+        return 0 if self.orphans.is_owned(stream) else END
 
     def _stream(self, span: Span) -> Stream | None:
         """The stream of a span that is known to exist; None if it is retired."""
@@ -829,6 +851,10 @@ class Node:
 
     def on_checked_out(self, sender: NodeId, message: CheckedOut) -> None:
         self._disseminate(self.sender.on_checked_out(sender, message))
+
+    def on_return(self, _: NodeId, message: Return) -> None:
+        if self.logger is not None:
+            self.logger.on_return(message)
 
     # Tests ----------------------------------------------------------------------------------------------------------
 

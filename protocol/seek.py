@@ -5,7 +5,8 @@ A publisher may die with an event sent to few, or to none: FIFO receivers would 
 takes it from a logger only; so when all have answered, nobody can come to deliver it any more, and the logger
 declares it void, for good and for all.
 
-A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. While it is known
+A named publisher may come back with what it has spooled, so its holes stay open until it comes back without
+(`GapNotice`), or until they are as old as anything that is kept. A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. While it is known
 to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Members that do
 not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are not asked, since
 nobody disconnects with what only it may have. What somebody *had* and nobody has any more is told as collected, not as
@@ -17,7 +18,7 @@ In a mesh without loggers each member asks for itself, and gives up what nobody 
 
 from collections.abc import Callable
 
-from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.ids import SEQ_MAX, NodeId, StreamId
 from gossamer.messages.wire import RANGES_MAX, Lacking, Seek, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.intervals import IntervalSet
@@ -28,29 +29,32 @@ REPEAT_ROUNDS = 2
 OWNED_REPEATS = 4
 """What a living publisher has is asked for that much less often."""
 NOTHING = IntervalSet()
+END = SEQ_MAX + 1
+"""Beyond every seq."""
 
 
 class Seeker:
     """The holes that this node is asking everyone about."""
 
-    __slots__ = ("_answers", "_ctx", "_had", "_holes", "_is_owned", "_membership", "_on_agreed")
+    __slots__ = ("_answers", "_closable", "_ctx", "_had", "_holes", "_membership", "_on_agreed", "_since")
 
     def __init__(
         self,
         ctx: Context,
         membership: Membership,
         on_agreed: Callable[[Stream, int, int, bool], None],
-        is_owned: Callable[[Stream], bool] = lambda _: False,
+        closable: Callable[[Stream], int] = lambda _: END,
     ) -> None:
-        """`on_agreed` hears of what nobody can supply, and whether anybody ever had it; `is_owned(stream)` tells that
-        its publisher lives, so that there is nothing to agree on."""
-        self._is_owned = is_owned
+        """`on_agreed` hears of what nobody can supply, and whether anybody ever had it; `closable(stream)` tells before
+        which seq its publisher does not answer for it any more: of the rest there is nothing to agree on."""
+        self._closable = closable
         self._ctx = ctx
         self._membership = membership
         self._on_agreed = on_agreed
         self._had: dict[StreamId, IntervalSet] = {}
         self._holes: dict[StreamId, Stream] = {}
         self._answers: dict[StreamId, dict[NodeId, IntervalSet]] = {}
+        self._since: dict[StreamId, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._holes)
@@ -68,6 +72,7 @@ class Seeker:
         if stream.id not in self._holes:
             self._holes[stream.id] = stream
             self._answers[stream.id] = {}
+            self._since[stream.id] = self._ctx.now
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
         if not message.sealed:
@@ -89,6 +94,7 @@ class Seeker:
         if not self._is_ours:
             self._holes = {name: stream for name, stream in self._holes.items() if _lacks(stream)}
             self._answers = {name: {} for name in self._holes}
+            self._since = {name: self._since[name] for name in self._holes}
             self._had = {}
             return
         for stream in list(self._holes.values()):
@@ -97,20 +103,29 @@ class Seeker:
             return
         asked: dict[tuple[NodeId, bool], list[Span]] = {}
         for name, stream in self._holes.items():
-            owned = self._is_owned(stream)
-            if owned:
-                self._answers[name].clear()  # who lacked it may have got it since
-                if self._ctx.round % (REPEAT_ROUNDS * OWNED_REPEATS):
-                    continue
+            closable = self._owned_from(stream)
+            lacks, owned = IntervalSet(_lacks(stream)), IntervalSet(_lacks(stream))
+            lacks.remove(closable, END)
+            if closable > 0:
+                owned.remove(0, closable - 1)
+            ask_owned = owned and self._ctx.round % (REPEAT_ROUNDS * OWNED_REPEATS) == 0
             for node in self._membership.active:
+                unanswered = IntervalSet(lacks.ranges())
                 answered = self._answers[name].get(node)
-                lacks = IntervalSet(_lacks(stream))
-                for part in answered.ranges() if answered else ():
-                    lacks.remove(*part)
-                if lacks:
-                    asked.setdefault((node, not owned), []).append(Span(name, lacks.ranges()[:RANGES_MAX]))
+                if answered:
+                    answered.remove(closable, END)  # who lacked it may have got it since
+                    for part in answered.ranges():
+                        unanswered.remove(*part)
+                if unanswered:
+                    asked.setdefault((node, True), []).append(Span(name, unanswered.ranges()[:RANGES_MAX]))
+                if ask_owned:
+                    asked.setdefault((node, False), []).append(Span(name, owned.ranges()[:RANGES_MAX]))
         for (node, seal), spans in asked.items():
             self._ctx.send(node, Seek(tuple(spans), seal))
+
+    def _owned_from(self, stream: Stream) -> int:
+        old = self._since[stream.id] + self._ctx.config.expire_s < self._ctx.now
+        return END if old else self._closable(stream)
 
     def forget_node(self, node: NodeId) -> None:
         """A new life of it has not answered yet."""
@@ -132,7 +147,7 @@ class Seeker:
             for never in had.gaps(*part):
                 self._on_agreed(stream, *never, False)
         if not _lacks(stream):
-            del self._holes[stream.id], self._answers[stream.id]
+            del self._holes[stream.id], self._answers[stream.id], self._since[stream.id]
             self._had.pop(stream.id, None)
 
 

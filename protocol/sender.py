@@ -3,8 +3,9 @@
 An event is forgotten only when it is on `loggers_min` loggers' disks (in a mesh without loggers: held by f + 1
 members), whatever acknowledgement its publisher asked for: freed earlier, a crash would leave a hole that nobody can
 fill. What is not acknowledged in time goes to the loggers again.
-Named publishers get their numbers in blocks: protocol/numbering.py. A client's stream is *adopted*: its packets come
-numbered, and it may move to another node, where it sends again what was not acknowledged here.
+Named publishers get their numbers in blocks: protocol/numbering.py. A client's stream is *adopted* (a named one:
+*claimed*): its packets come numbered, and it may move to another node, where it sends again what was not acknowledged
+here.
 """
 
 import heapq
@@ -15,12 +16,12 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId, NodeId, StreamId, issued_by
 from gossamer.messages.packet import EVENTS_MAX, Packet, pack
-from gossamer.messages.wire import Beat, CheckedOut, Data, GapNotice, Position
+from gossamer.messages.wire import Beat, CheckedOut, Data, GapNotice, Position, Return
 from gossamer.protocol.annotator import truncate
 from gossamer.protocol.context import Context
-from gossamer.protocol.effects import Acked, Refused
+from gossamer.protocol.effects import Acked, Numbers, Refused
 from gossamer.protocol.membership import Membership
-from gossamer.protocol.numbering import Numbering
+from gossamer.protocol.numbering import READ, Numbering
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.thinning import thin
 
@@ -32,8 +33,8 @@ class Outgoing:
     """One stream that is published here."""
 
     __slots__ = (
-        "acked", "acks", "adopted", "backoff", "began", "closed", "due", "idle", "last_sent_at", "next", "numbers",
-        "queued", "stream", "tried_at", "unlogged", "unlogged_last",
+        "acked", "acks", "adopted", "backoff", "began", "closed", "due", "following", "idle", "last_sent_at", "next",
+        "noticed_at", "numbers", "queued", "stream", "tried_at", "unlogged", "unlogged_last",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId, numbers: Numbering | None = None, adopted: bool = False) -> None:
@@ -42,6 +43,10 @@ class Outgoing:
         """Its publisher is a client, which may go on elsewhere."""
         self.numbers = numbers
         """Of a named publisher; an anonymous stream's are used up with its incarnation."""
+        self.following = 0
+        """Where a client that claims a name goes on, if it may."""
+        self.noticed_at = 0.0
+        """When the loggers were last told that what is before its numbers will not come."""
         self.next = 0
         self.unlogged: deque[Packet] = deque()
         """The thesis's `sendbuf`."""
@@ -92,7 +97,8 @@ class Sender:
     def open(self, stream: StreamId) -> None:
         """A named publisher: no number may be used before a block of them is checked out."""
         if stream not in self.streams:
-            outgoing = Outgoing(stream, Numbering(stream, self._ctx.config.block_seqs))
+            holder = f"{self._ctx.node[:150]}-{self._ctx.incarnation}"  # a new life remembers no numbers
+            outgoing = Outgoing(stream, Numbering(stream, holder, self._ctx.config.block_seqs))
             self.streams[stream] = outgoing
             self._check_out(outgoing)
             self._arm(outgoing, self._ctx.config.resend_s)
@@ -127,6 +133,31 @@ class Sender:
         outgoing.next = max(outgoing.next, following)
         outgoing.closed = False
 
+    def claim(self, stream: StreamId, holder: str, held: bool, following: int) -> None:
+        """A client wants to publish under a name: from here on, if the loggers let it."""
+        outgoing = self.streams.get(stream)
+        if outgoing is None or outgoing.numbers is None or outgoing.numbers.holder != holder:
+            if outgoing is None:
+                outgoing = self.streams[stream] = Outgoing(stream)
+            # What another client published under the name stays ours to have logged.
+            outgoing.adopted, outgoing.closed = True, False
+            outgoing.numbers = Numbering(stream, holder, self._ctx.config.block_seqs, held)
+            outgoing.following = following
+            self._check_out(outgoing)
+            self._arm(outgoing, self._ctx.config.resend_s)
+            return
+        outgoing.closed = False
+        outgoing.following = max(outgoing.following, following)
+        if outgoing.numbers.last >= 0:
+            self._on_numbers(outgoing, outgoing.numbers)
+
+    def _on_numbers(self, outgoing: Outgoing, numbers: Numbering) -> None:
+        """Tell a client which numbers it has, if it waits for some."""
+        outgoing.next = max(outgoing.next, outgoing.following, numbers.floor)
+        if outgoing.next <= numbers.last:
+            self._ctx.emit(Numbers(outgoing.stream, numbers.holder, numbers.floor, numbers.last))
+        self._extend(outgoing)
+
     def forward(self, packet: Packet) -> list[Packet]:
         """Take a client's packet as our own; returns what of it is new here, to be disseminated. After one that was
         refused, those behind it are out of turn: their client begins again at `next`."""
@@ -138,6 +169,8 @@ class Sender:
             return []
         elif packet.first > outgoing.next:
             reason = f"out of turn: {outgoing.next} comes next"
+        elif outgoing.numbers is not None and packet.last > outgoing.numbers.last:
+            reason = f"its numbers go up to {outgoing.numbers.last}"
         elif self.bytes >= self._ctx.config.send_buffer_bytes_max:
             reason = "the send buffer is full"
         elif not self._may_send(packet.stream, outgoing.next):
@@ -148,6 +181,8 @@ class Sender:
         packet = packet.cut(max(packet.first, outgoing.next), packet.last)
         self._keep(outgoing, packet)
         self._sent(outgoing)
+        if outgoing.numbers is not None:
+            self._extend(outgoing)
         if not self._membership.has_loggers and not self.faults:
             self._free(outgoing)  # nobody's word is needed, so nobody's is waited for
         return [packet]
@@ -170,7 +205,6 @@ class Sender:
         return self._ended(outgoing)
 
     def _flush(self, outgoing: Outgoing) -> list[Packet]:
-        config = self._ctx.config
         packets = []
         while outgoing.queued:
             room = EVENTS_MAX
@@ -185,12 +219,16 @@ class Sender:
             packets.append(packet)
         if packets:
             self._sent(outgoing)
-        numbers = outgoing.numbers
+        self._extend(outgoing)
+        return packets
+
+    def _extend(self, outgoing: Outgoing) -> None:
+        """Ask for more numbers while there are some left."""
+        numbers, config = outgoing.numbers, self._ctx.config
         if numbers is not None and numbers.asks is None and numbers.last - outgoing.next < config.block_seqs // 2:
             numbers.extend()
             self._check_out(outgoing)
             self._arm(outgoing, config.resend_s)
-        return packets
 
     def _keep(self, outgoing: Outgoing, packet: Packet) -> None:
         outgoing.next = packet.last + 1
@@ -247,9 +285,19 @@ class Sender:
             ended += self._ended(outgoing)
         return ended
 
-    def on_taken_over(self, stream: StreamId) -> None:
-        """Our named publisher has come up elsewhere, and what we have not logged is taken for lost there."""
+    def on_taken_over(self, stream: StreamId, epoch: int) -> None:
+        """A named publisher of ours has come up elsewhere, and what we have not logged is taken for lost there."""
+        outgoing = self.streams.get(stream)
+        if outgoing is not None and outgoing.numbers is not None and READ != outgoing.numbers.epoch < epoch:
+            self._let_go(stream, "superseded: published from elsewhere")
+
+    def on_sealed(self, stream: StreamId) -> bool:
+        """What comes from a client is closed already: if it is a named publisher, it has been taken over."""
+        outgoing = self.streams.get(stream)
+        if outgoing is None or outgoing.numbers is None:
+            return False
         self._let_go(stream, "superseded: published from elsewhere")
+        return True
 
     def on_lost(self, stream: StreamId) -> None:
         """The others took us for dead and have closed our stream: its publisher has to know, and to begin another."""
@@ -309,9 +357,13 @@ class Sender:
             return ()
         del self.streams[outgoing.stream]
         self._over.add(outgoing.stream)
+        numbers = outgoing.numbers
+        if numbers is not None and numbers.last >= 0:
+            returned = Return(outgoing.stream, numbers.epoch, numbers.holder, outgoing.next - 1)
+            self._ctx.multicast(self._membership.loggers, returned)
         if outgoing.next == 0:
             return ()
-        return (Beat(outgoing.stream, outgoing.next - 1, True),)
+        return (Beat(outgoing.stream, outgoing.next - 1, numbers is None),)  # a name may come back
 
     # Time -----------------------------------------------------------------------------------------------------------
 
@@ -331,6 +383,10 @@ class Sender:
             asking = outgoing.numbers is not None and outgoing.numbers.asks is not None
             if asking:
                 self._check_out(outgoing)
+            deaf = self._deaf(outgoing)
+            if deaf and now >= outgoing.noticed_at + config.resend_s * outgoing.backoff:
+                self._give_notice(outgoing, deaf)
+                outgoing.backoff = min(2 * outgoing.backoff, BACKOFF_MAX)
             if not outgoing.idle and now >= outgoing.last_sent_at + config.idle_after_s:
                 outgoing.idle = True
                 beats.append(Beat(name, outgoing.next - 1))
@@ -340,9 +396,23 @@ class Sender:
                 outgoing.backoff = min(2 * outgoing.backoff, BACKOFF_MAX)
             if not outgoing.idle:
                 self._arm(outgoing, min(config.resend_s, config.idle_after_s))
-            elif outgoing.unlogged or asking:
+            elif outgoing.unlogged or asking or deaf:
                 self._arm(outgoing, config.resend_s * outgoing.backoff)
         return tuple(beats)
+
+    def _deaf(self, outgoing: Outgoing) -> tuple[NodeId, ...]:
+        """Loggers that wait for what an earlier holder of a name has not sent: they do not know that it will not come."""
+        numbers = outgoing.numbers
+        if numbers is None or numbers.floor == 0:
+            return ()
+        loggers = (node for node in self._membership.loggers if node in self._membership.active)
+        return tuple(node for node in loggers if outgoing.acks.get(node, -1) < numbers.floor - 1)
+
+    def _give_notice(self, outgoing: Outgoing, to: tuple[NodeId, ...]) -> None:
+        assert outgoing.numbers is not None
+        outgoing.noticed_at = self._ctx.now
+        numbers = outgoing.numbers
+        self._ctx.multicast(to, GapNotice(outgoing.stream, numbers.floor - 1, numbers.epoch))
 
     def hurry(self) -> None:
         """Somebody came (back) who may log: do not wait out the back-off."""
@@ -403,20 +473,23 @@ class Sender:
         outgoing = self.streams.get(message.stream)
         if outgoing is None or outgoing.numbers is None or not self._membership.is_logger(sender):
             return []
-        numbers, asked, before = outgoing.numbers, outgoing.numbers.asks, outgoing.numbers.last
-        first = numbers.on_checked_out(sender, message, len(self._membership.loggers) // 2 + 1)
+        numbers, asked, epoch = outgoing.numbers, outgoing.numbers.asks, outgoing.numbers.epoch
+        more = numbers.on_checked_out(sender, message, len(self._membership.loggers) // 2 + 1)
         if numbers.superseded:
-            self.on_taken_over(message.stream)
+            self._let_go(message.stream, "superseded: published from elsewhere")
             return []
         if numbers.asks is not None and numbers.asks != asked:
             self._check_out(outgoing)
-        if first is None:
+        if not more:
             return []
-        if first > before + 1:  # a new life, or others had numbers in between: what is before is not ours to send
-            outgoing.next = first
+        if numbers.epoch != epoch and numbers.floor > outgoing.next:  # what is before is not ours to send
+            outgoing.next = numbers.floor
             # Who is how far back was said before the numbers jumped.
             outgoing.queued = [truncate(content, at) for at, content in enumerate(outgoing.queued)]
-            self._ctx.multicast(self._membership.others, GapNotice(outgoing.stream, first - 1))
+            self._give_notice(outgoing, self._membership.others)
+        self._arm(outgoing, self._ctx.config.resend_s)
+        if outgoing.adopted:
+            self._on_numbers(outgoing, numbers)
         return self._flush(outgoing)
 
     def _check_out(self, outgoing: Outgoing) -> None:

@@ -93,7 +93,7 @@ class Gaps:
 class Stream:
     """The receiving side of one stream."""
 
-    __slots__ = ("beat", "excused", "gaps", "id", "lastseen", "limit", "never", "next", "origin", "start")
+    __slots__ = ("beat", "excused", "floor", "gaps", "id", "lastseen", "limit", "never", "next", "origin", "start")
 
     def __init__(self, stream: StreamId, start: int = 0) -> None:
         self.id = stream
@@ -111,6 +111,8 @@ class Stream:
         """Its entry in the heartbeat table, while it is idle."""
         self.origin: NodeId | None = None
         """The node that publishes it, as far as we know."""
+        self.floor = 0
+        """Before this its named publisher has nothing to send any more: it has begun anew here."""
         self.limit: int | None = None
         """Its publisher is dead, and we told the leader how far we know it: nothing beyond is taken."""
 
@@ -121,6 +123,12 @@ class Stream:
         if beyond <= last:
             parts.append((beyond, last))
         return parts
+
+    def is_closed(self, first: int, last: int) -> bool:
+        """Whether something of the span is void, or may become so without a logger's word to the contrary."""
+        if self.never is not None and self.never.overlap(first, last):
+            return True
+        return self.gaps is not None and bool(self.gaps.sealed.overlap(first, last))
 
     def has(self, seq: int) -> bool:
         """Whether an event is here, was, or was replaced: whatever it obsoletes may be left out."""

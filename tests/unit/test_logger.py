@@ -13,6 +13,7 @@ from gossamer.messages.wire import (
     Position,
     Positions,
     Recover,
+    Return,
     Repair,
     Span,
 )
@@ -341,12 +342,13 @@ def retire(bench, stream=S):
 
 def checkout(bench, epoch, first, last, node="a"):
     """What is answered, a grant once it is written."""
-    bench.logger.on_checkout(node, Checkout(NAMED, epoch, first, last))
+    bench.logger.on_checkout(node, Checkout(NAMED, epoch, first, last, f"{node}-1"))
     bench.logger.flush()
     effects = bench.did()
     for persist in [effect for effect in effects if isinstance(effect, Persist)]:
         assert sent(effects) == [], "nothing is promised before it is on disk"
-        assert persist.records == (Promise(NAMED, epoch, node, last),)
+        (promise,) = persist.records
+        assert (promise.epoch, promise.holder, promise.last) == (epoch, f"{node}-1", last)
         bench.logger.on_persisted(persist.token)
         effects = bench.did()
     ((to, answer),) = sent(effects)
@@ -359,14 +361,14 @@ def granted(*asked, **by):
 
 
 def test_a_promise_is_written_before_it_is_given():
-    assert checkout(Bench(), 1, 0, 9) == CheckedOut(NAMED, 1, 9, True, 1, 9)
+    assert checkout(Bench(), 1, 0, 9) == CheckedOut(NAMED, 1, 9, True, 1, 9, "a-1", 0)
 
 
 def test_reading_promises_nothing():
     bench = Bench()
     assert checkout(bench, 0, -1, -1) == CheckedOut(NAMED, 0, -1, False, 0, -1)
     checkout(bench, 1, 0, 9)
-    assert checkout(bench, 0, -1, -1, node="b") == CheckedOut(NAMED, 0, -1, False, 1, 9)
+    assert checkout(bench, 0, -1, -1, node="b") == CheckedOut(NAMED, 0, -1, False, 1, 9, "a-1", 0)
     assert granted(bench, 1, 10, 19), "the holder goes on"
 
 
@@ -387,8 +389,27 @@ def test_a_grant_that_was_lost_is_given_again():
 
 
 def test_a_promise_survives_a_restart():
-    bench = Bench(stored=Stored({NAMED: StoredStream(promise=Promise(NAMED, 3, "a", 29))}))
-    assert checkout(bench, 2, 30, 39, node="b") == CheckedOut(NAMED, 2, 39, False, 3, 29)
+    bench = Bench(stored=Stored({NAMED: StoredStream(promise=Promise(NAMED, 3, "a-1", 29, 20))}))
+    assert checkout(bench, 2, 30, 39, node="b") == CheckedOut(NAMED, 2, 39, False, 3, 29, "a-1", 20)
+
+
+def test_an_epoch_keeps_its_floor():
+    bench = Bench()
+    checkout(bench, 1, 0, 9)
+    checkout(bench, 2, 10, 19, node="b")
+    assert checkout(bench, 2, 20, 29, node="b").floor == 10
+
+
+def test_what_a_holder_gives_back_is_the_next_ones_and_nobody_elses_is_given_back():
+    bench = Bench()
+    checkout(bench, 1, 0, 9)
+    for returned in (Return(NAMED, 1, "b-1", 3), Return(NAMED, 2, "a-1", 3), Return(NAMED, 1, "a-1", 12)):
+        bench.logger.on_return(returned)
+    assert checkout(bench, 0, -1, -1).promised_last == 9
+    bench.logger.on_return(Return(NAMED, 1, "a-1", 3))
+    bench.logger.flush()
+    bench.did()
+    assert checkout(bench, 2, 4, 13, node="b").floor == 4
 
 
 def test_ages_are_kept_in_steps_and_not_for_every_packet():

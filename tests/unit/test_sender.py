@@ -7,10 +7,10 @@ import pytest
 from gossamer.messages.event import Content
 from gossamer.messages.ids import named_stream
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX
-from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position
-from gossamer.protocol.effects import Acked, Refused, Send
+from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position, Return
+from gossamer.protocol.effects import Acked, Numbers, Refused, Send
 from gossamer.protocol.sender import BACKOFF_MAX, Sender
-from machines import S, T, context, membership, sent
+from machines import S, T, context, membership, packet, sent
 
 NAMED = named_stream("default", "trades")
 
@@ -293,14 +293,14 @@ def opened(**options):
     return bench
 
 
-READING = Checkout(NAMED, 0, -1, -1)
+READING = Checkout(NAMED, 0, -1, -1, "me-1")
 
 
 def test_a_named_publisher_reads_then_claims_then_publishes():
     bench = opened()
     assert sent(bench.did()) == [(("L",), READING)]
     assert bench.publish(1, stream=NAMED) == [], "no number before a block is checked out"
-    assert bench.read() == ([Send(("L",), Checkout(NAMED, 1, 0, 9))], [])
+    assert bench.read() == ([Send(("L",), Checkout(NAMED, 1, 0, 9, "me-1"))], [])
     assert bench.granted(1, 9) == ([], [(0, 0)])
 
 
@@ -308,10 +308,10 @@ def test_what_was_promised_before_is_never_used_again():
     bench = opened()
     bench.publish(1, stream=NAMED)
     bench.did()
-    assert bench.read(epoch=4, last=29) == ([Send(("L",), Checkout(NAMED, 5, 30, 39))], [])
+    assert bench.read(epoch=4, last=29) == ([Send(("L",), Checkout(NAMED, 5, 30, 39, "me-1"))], [])
     effects, packets = bench.granted(5, 39)
     assert packets == [(30, 30)]
-    assert sent(effects) == [(("a", "b", "L"), GapNotice(NAMED, 29))]
+    assert sent(effects) == [(("a", "b", "L"), GapNotice(NAMED, 29, 5))]
 
 
 @pytest.mark.parametrize(("loggers", "needed"), [("K", 1), ("KL", 2), ("KLM", 2), ("KLMN", 3)])
@@ -332,7 +332,7 @@ def test_the_highest_promise_of_the_majority_counts():
     bench.did()
     bench.read("K", epoch=1, last=19)
     effects, _ = bench.read("M", epoch=3, last=4)
-    assert [message for _, message in sent(effects)] == [Checkout(NAMED, 4, 20, 29)]
+    assert [message for _, message in sent(effects)] == [Checkout(NAMED, 4, 20, 29, "me-1")]
 
 
 def test_a_late_answer_to_an_earlier_question_does_not_count():
@@ -349,7 +349,7 @@ def test_who_comes_second_reads_again_and_takes_the_publisher_over():
     bench.did()
     bench.read()
     assert bench.refused(1, 9, promised=(1, 9)) == ([Send(("L",), READING)], [])
-    assert bench.read(epoch=1, last=9) == ([Send(("L",), Checkout(NAMED, 2, 10, 19))], [])
+    assert bench.read(epoch=1, last=9) == ([Send(("L",), Checkout(NAMED, 2, 10, 19, "me-1"))], [])
 
 
 def test_a_holder_that_is_refused_its_next_block_is_superseded():
@@ -372,7 +372,7 @@ def test_the_next_block_is_checked_out_before_this_one_is_used_up():
     assert bench.publish(4, stream=NAMED) == [(0, 3)]
     assert sent(bench.did()) == [], "half of it is left"
     assert bench.publish(1, stream=NAMED) == [(4, 4)]
-    assert sent(bench.did()) == [(("L",), Checkout(NAMED, 1, 10, 19))]
+    assert sent(bench.did()) == [(("L",), Checkout(NAMED, 1, 10, 19, "me-1"))]
     assert bench.publish(7, stream=NAMED) == [(5, 9)], "and not one number beyond it is used"
     assert bench.granted(1, 19) == ([], [(10, 11)]), "and no gap is told of: there is none"
 
@@ -409,6 +409,81 @@ def test_a_named_publisher_that_was_not_opened_is_refused():
     bench = Bench()
     assert bench.publish(2, stream=NAMED) == []
     assert bench.did() == [Refused(NAMED, 2, "the publisher is not open")]
+
+
+# Named clients -------------------------------------------------------------------------------------------------------
+
+
+def claimed(held=False, following=0, holder="me-1", **options):
+    bench = Bench(**options)
+    bench.sender.claim(NAMED, holder, held, following)
+    return bench
+
+
+def numbers(effects):
+    return [(each.floor, each.last) for each in effects if isinstance(each, Numbers)]
+
+
+def test_a_client_that_claims_a_name_is_told_its_numbers():
+    bench = claimed()
+    bench.read(epoch=4, last=29)
+    effects, _ = bench.granted(5, 39)
+    assert numbers(effects) == [(30, 39)]
+    assert sent(effects, GapNotice) == [(("a", "b", "L"), GapNotice(NAMED, 29, 5))]
+    assert bench.sender.forward(packet(30, 34, stream=NAMED)) == [packet(30, 34, stream=NAMED)]
+
+
+def test_a_client_goes_on_at_another_broker_with_the_numbers_that_it_has():
+    bench = claimed(held=True, following=34)
+    effects, _ = bench._answered("L", CheckedOut(NAMED, 0, -1, False, 5, 39, "me-1", 30))
+    assert numbers(effects) == [(30, 39)]
+    assert bench.sender.forward(packet(33, stream=NAMED)) == [], "others have that"
+    assert bench.sender.forward(packet(34, 39, stream=NAMED)) == [packet(34, 39, stream=NAMED)]
+    bench.did()
+    assert numbers(bench.granted(5, 49)[0]) == [(30, 49)]
+
+
+def test_a_client_that_was_taken_over_does_not_go_on():
+    bench = claimed(held=True, following=34)
+    effects, _ = bench._answered("L", CheckedOut(NAMED, 0, -1, False, 6, 49, "other", 40))
+    assert [type(effect) for effect in effects if not isinstance(effect, Send)] == [Refused]
+    assert NAMED not in bench.sender.streams
+
+
+def test_a_second_claim_at_the_same_broker_leaves_what_is_not_logged_to_be_logged():
+    bench = claimed()
+    bench.read()
+    bench.granted(1, 9)
+    bench.sender.forward(packet(0, 3, stream=NAMED))
+    bench.sender.claim(NAMED, "second", False, 0)
+    bench._answered("L", CheckedOut(NAMED, 0, -1, False, 1, 9, "me-1", 0))
+    effects, _ = bench._answered("L", CheckedOut(NAMED, 2, 19, True, 2, 19, "second", 10))
+    assert numbers(effects) == [(10, 19)]
+    assert resent(bench.at(10.0)[0]) == [(("L",), (0, 3))]
+
+
+def test_a_gap_notice_is_repeated_until_every_logger_has_closed_the_gap():
+    bench = claimed(loggers="KL")
+    for node in "KL":
+        bench.read(node, epoch=1, last=9)
+    for node in "KL":
+        bench.granted(2, 19, node)
+    bench.ack(9, "L", NAMED)
+    assert bench.at(5.0)[0] == [(("K",), GapNotice(NAMED, 9, 2))]
+    bench.ack(9, "K", NAMED)
+    assert bench.at(50.0)[0] == []
+
+
+def test_a_client_that_is_done_gives_its_numbers_back():
+    bench = claimed()
+    bench.read()
+    bench.granted(1, 9)
+    bench.sender.forward(packet(0, 3, stream=NAMED))
+    assert bench.sender.close(NAMED) == ()
+    bench.did()
+    effects, beats = bench.ack(3, "L", NAMED)
+    assert sent(effects) == [(("L",), Return(NAMED, 1, "me-1", 3))]
+    assert beats == (Beat(NAMED, 3, False),), "a name may come back"
 
 
 def test_opening_twice_is_opening_once():
