@@ -23,8 +23,18 @@ from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Subscriber
 from gossamer.matching import SelectorError
+from gossamer.messages import session as session_messages
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
-from gossamer.messages.ids import SYSTEM_GROUP, NodeId, StreamId, anonymous_stream, group_of, issued_by
+from gossamer.messages.ids import (
+    SEQ_MAX,
+    SYSTEM_GROUP,
+    NodeId,
+    StreamId,
+    anonymous_stream,
+    group_of,
+    issued_by,
+    named_stream,
+)
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import (
     FRAME_BYTES_MAX,
@@ -47,8 +57,8 @@ from gossamer.messages.session import (
     decode_from_client,
     encode,
 )
-from gossamer.protocol.effects import Acked, Ready, Refused, Skip
-from gossamer.protocol.inputs import Abandon, Adopt, Close, Forward, Input
+from gossamer.protocol.effects import Acked, Numbers, Ready, Refused, Skip
+from gossamer.protocol.inputs import Abandon, Adopt, Claim, Close, Forward, Input
 from gossamer.protocol.node import Node
 
 BURST = 64
@@ -84,8 +94,8 @@ class Session:
     """One client, as long as it is here."""
 
     __slots__ = (
-        "_sessions", "acked", "blocked", "client", "epoch", "group", "heard_at", "logged", "place", "safe",
-        "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "window_bytes",
+        "_sessions", "acked", "blocked", "client", "epoch", "group", "heard_at", "holder", "logged", "place", "safe",
+        "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
     )  # fmt: skip
 
     def __init__(self, sessions: "Sessions", place: bytes, hello: Hello, stream: StreamId, now: float) -> None:
@@ -96,6 +106,9 @@ class Session:
         self.epoch = hello.epoch
         self.group = hello.group
         self.stream = stream
+        self.holder = hello.holder if hello.publisher is not None else ""
+        """Who has the name that is published under, if there is one."""
+        self.welcomed = False
         self.heard_at = now
         self.subscribers: dict[int, Subscriber] = {}
         self.sent_bytes = 0
@@ -264,8 +277,17 @@ class Sessions:
             self._blocked[session] = None
             self._retry_at = 0.0
         else:
-            self._refuse(session.place, "stream", refused.reason)
+            self._refuse(session.place, "superseded" if session.holder else "stream", refused.reason)
             self._lost.append(session)
+
+    def on_numbers(self, numbers: Numbers) -> None:
+        session = self._streams.get(numbers.stream)
+        if session is None or session.holder != numbers.holder:
+            return
+        if session.welcomed:
+            self.send(session, encode(session_messages.Numbers(numbers.last)))
+        else:
+            self._welcome(session, numbers.floor, numbers.last)
 
     def on_ready(self, ready: Ready) -> None:
         if ready.stream in self._streams:
@@ -310,20 +332,33 @@ class Sessions:
             self._refuse(place, *reason)
             return
         stream = hello.stream
-        if stream is None:
+        if hello.publisher is not None:
+            stream = named_stream(hello.group, hello.publisher)
+            if (before := self._streams.get(stream)) is not None:
+                if before.holder != hello.holder:
+                    self._refuse(before.place, "superseded", f"another client publishes as {hello.publisher}")
+                self._end(before, now)
+        elif stream is None:
             stream = anonymous_stream(hello.group, self._issuer, self._numbered)
             self._numbered += 1
         session = Session(self, place, hello, stream, now)
         self._sessions[place] = self._clients[hello.client] = self._streams[stream] = session
         self._forsaken.pop(stream, None)
         self.counters.client_sessions += 1
+        if hello.publisher is not None:  # welcome when there are numbers for it
+            yield Claim(stream, hello.holder, hello.stream is not None, hello.following)
+            return
         yield Adopt(stream, hello.following)
-        if session in self._lost:
-            return  # its stream is over, as it has been told
+        if session not in self._lost:  # or its stream is over, as it has been told
+            self._welcome(session, 0, SEQ_MAX)
+
+    def _welcome(self, session: Session, first: int, last: int) -> None:
+        session.welcomed = True
         limits = self.limits
         welcome = Welcome(
-            hello.epoch, self._name, stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s
-        )
+            session.epoch, self._name, session.stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s,
+            first, last,
+        )  # fmt: skip
         self.send(session, encode(welcome))
         self._published[session] = None
 
@@ -332,13 +367,18 @@ class Sessions:
             return "closed", f"{self._name} is not a member of the mesh now"
         if len(self._sessions) >= self.limits.sessions_max:
             return "limit", f"{self._name} has {self.limits.sessions_max} clients, and takes no more"
-        if hello.publisher is not None:
-            return "usage", "named publishers are not served yet"
         try:
             anonymous_stream(hello.group, self._issuer, 0)
+            if hello.publisher is not None:
+                named = named_stream(hello.group, hello.publisher)
         except UsageError as error:
             return "usage", str(error)
-        if hello.stream is not None:
+        if hello.publisher is not None:
+            if hello.stream not in (None, named) or not hello.holder:
+                return "usage", f"{hello.stream} is not the stream of {hello.publisher} in {hello.group}"
+            if not self._node.membership.has_loggers:
+                return "closed", f"{self._name} knows of no logger, and a named publisher needs one"
+        elif hello.stream is not None:
             if issued_by(hello.stream) is None or group_of(hello.stream) != hello.group:
                 return "usage", f"{hello.stream} is not a client's stream in {hello.group}"
             if hello.stream in self._streams:

@@ -36,6 +36,8 @@ def pub(
     body: Annotated[str, typer.Option("--body", help="Text, @FILE, or @- for stdin.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="The key has no value any more.")] = False,
     ack: Annotated[str, typer.Option("--ack", help="sent, logged or safe.")] = "sent",
+    publisher: Annotated[str | None, typer.Option("--publisher", help="Publish under this name.")] = None,
+    spool: Annotated[Path | None, typer.Option("--spool", help="A file that keeps it until it is logged.")] = None,
     url: Url = None,
     group: Group = "default",
     timeout: Wait = 10.0,
@@ -50,7 +52,8 @@ def pub(
     level: Ack = ack  # type: ignore[assignment]
 
     async def publish() -> None:
-        async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:
+        where = url or options.LISTEN
+        async with connect(where, group=group, publisher=publisher, spool=spool, timeout=timeout) as client:
             if delete:
                 if key is None:
                     raise UsageError("--delete needs a --key")

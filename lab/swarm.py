@@ -561,7 +561,6 @@ class Run:
             for logger in self.loggers:
                 self.world.tell(logger, Expel(name))
 
-
     def _return_publishers(self) -> None:
         """Named publishers come back, here or elsewhere: until then the holes that they left stay open."""
         for (node, _), stream in list(self._opened.items()):

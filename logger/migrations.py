@@ -1,6 +1,7 @@
 """From each version of the schema to the next; a store is brought up to date when it is opened, in one transaction.
 
 Version 1: packets without a number of their own.
+Version 2: promises that do not tell where their epoch began.
 """
 
 import time
@@ -31,4 +32,9 @@ def _number_the_packets(connection: Connection) -> None:
     connection.exec_driver_sql("DROP TABLE packets_1")
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_number_the_packets,)
+def _give_promises_a_floor(connection: Connection) -> None:
+    """2 to 3. Where their epochs began is not known: nothing before that is closed sooner than it would have been."""
+    connection.exec_driver_sql("ALTER TABLE promises ADD COLUMN floor BIGINT NOT NULL DEFAULT 0")
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_number_the_packets, _give_promises_a_floor)

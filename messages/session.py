@@ -6,6 +6,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
 
     client                                    broker
     Hello(client, epoch, stream, following)   Welcome(stream, limits)        or Refusal
+    … (publisher, holder)                     Numbers(first, last)           those of a named publisher, and more later
     Publish(packet)                           Acks(sent, logged, safe)       or Resend(first)
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
     Credit(bytes, grants)                     Run, Items, Counts             as far as the credit goes
@@ -28,7 +29,7 @@ from msgspec.structs import force_setattr
 
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Event, Head, Key
-from gossamer.messages.ids import EventId, Last, NodeId, Seq, StreamId
+from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
 
 SESSION_VERSION = 1
@@ -71,6 +72,9 @@ class Hello(_Message, frozen=True, tag=1):
     publisher: Name | None = None
     stream: StreamId | None = None
     following: Seq = 0
+    holder: Annotated[str, Meta(max_length=100)] = ""
+    """Of a named publisher: who has it, whatever client and session that is. With a `stream` it has been so before, and
+    goes on only if nobody else has taken the name."""
 
 
 class Publish(_Message, frozen=True, tag=2):
@@ -123,7 +127,8 @@ class Goodbye(_Message, frozen=True, tag=7):
 
 
 class Welcome(_Message, frozen=True, tag=32):
-    """A session has begun. `stream` is the client's to publish on; `node` is the broker."""
+    """A session has begun. `stream` is the client's to publish on, from `first` on and up to the seq `last` if they are
+    told; `node` is the broker."""
 
     epoch: Count
     node: NodeId
@@ -132,6 +137,8 @@ class Welcome(_Message, frozen=True, tag=32):
     message_bytes_max: Count
     silence_s: Annotated[float, Meta(ge=0.001, le=3_600)]
     """Whoever says nothing for so long is taken for gone."""
+    first: Seq = 0
+    last: Seq = SEQ_MAX
 
 
 class Acks(_Message, frozen=True, tag=33):
@@ -223,6 +230,12 @@ class Counts(_Message, frozen=True, tag=40):
     lost: Count
 
 
+class Numbers(_Message, frozen=True, tag=43):
+    """A named publisher may use the numbers up to `last` from now on."""
+
+    last: Seq
+
+
 class Pong(_Message, frozen=True, tag=41):
     number: Count
 
@@ -235,7 +248,7 @@ class Farewell(_Message, frozen=True, tag=42):
 
 FromClient = Hello | Publish | Subscribe | Unsubscribe | Credit | Ping | Goodbye
 FromBroker = (
-    Welcome | Acks | Resend | Subscribed | Refusal | Run | Items | Gap | Counts | Pong | Farewell
+    Welcome | Acks | Resend | Subscribed | Refusal | Run | Items | Gap | Counts | Numbers | Pong | Farewell
 )  # fmt: skip
 
 _version = bytes([SESSION_VERSION])

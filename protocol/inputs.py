@@ -50,8 +50,8 @@ class Adopt(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """A client wants to be the named publisher of this stream; the `Numbers` that it may use will follow. `held`: it has
-    been, with the events before `following` acknowledged, and goes on only if nobody else has taken it over."""
+    """A client wants to be the named publisher of this stream; the `Numbers` that it may use will follow. `held`: it
+    has been, with the events before `following` acknowledged, and goes on only if nobody else has taken it over."""
 
     stream: StreamId
     holder: str

@@ -5,13 +5,15 @@ A publisher may die with an event sent to few, or to none: FIFO receivers would 
 takes it from a logger only; so when all have answered, nobody can come to deliver it any more, and the logger
 declares it void, for good and for all.
 
-A named publisher may come back with what it has spooled, so its holes stay open until it comes back without
-(`GapNotice`), or until they are as old as anything that is kept. A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. While it is known
-to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Members that do
-not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are not asked, since
-nobody disconnects with what only it may have. What somebody *had* and nobody has any more is told as collected, not as
-void. Of several loggers the leader asks, and the others take it from the leader: two that ask each other would wait
-for one another for ever.
+A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. While it is known
+to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Nor is anything sealed
+that a named publisher may come back with, from its spool: its holes stay open until it comes back without
+(`GapNotice`), or until they are as old as anything that is kept.
+
+Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are
+not asked, since nobody disconnects with what only it may have. What somebody *had* and nobody has any more is told as
+collected, not as void. Of several loggers the leader asks, and the others take it from the leader: two that ask each
+other would wait for one another for ever.
 
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """

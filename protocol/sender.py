@@ -185,6 +185,8 @@ class Sender:
             self._extend(outgoing)
         if not self._membership.has_loggers and not self.faults:
             self._free(outgoing)  # nobody's word is needed, so nobody's is waited for
+        elif outgoing.acks and max(outgoing.acks.values()) >= packet.last:
+            self._free(outgoing)  # it was published elsewhere before, and they have said so
         return [packet]
 
     def abandon(self, stream: StreamId) -> bool:
@@ -401,7 +403,7 @@ class Sender:
         return tuple(beats)
 
     def _deaf(self, outgoing: Outgoing) -> tuple[NodeId, ...]:
-        """Loggers that wait for what an earlier holder of a name has not sent: they do not know that it will not come."""
+        """Loggers that wait for what an earlier holder of a name did not send, and that will not come."""
         numbers = outgoing.numbers
         if numbers is None or numbers.floor == 0:
             return ()

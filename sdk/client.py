@@ -17,17 +17,19 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
 from gossamer.matching import Selector
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
 from gossamer.messages.event import Attributes, Content, Event
-from gossamer.messages.ids import EventId, StreamId
+from gossamer.messages.ids import EventId, StreamId, named_stream
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
 from gossamer.sdk.embedded import Embedded
+from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
 from gossamer.sdk.transport import Transport
 
@@ -44,8 +46,18 @@ _time_ns = time.time_ns
 class Client:
     """A connection to the mesh; use `connect`."""
 
-    def __init__(self, urls: tuple[str, ...], *, group: str, timeout: float, embedded: Embedded | None = None) -> None:
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        *,
+        group: str,
+        timeout: float,
+        publisher: str | None = None,
+        spool: Spool | None = None,
+        embedded: Embedded | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._spooled = [] if spool is None else list(spool.unlogged)
         self._timeout = timeout
         self._embedded = embedded
         self._annotator: Annotator | None = None
@@ -61,7 +73,9 @@ class Client:
             urls,
             group=group,
             timeout_s=timeout,
-            on_welcome=lambda stream: self._from_thread(self._on_welcome, stream),
+            publisher=publisher,
+            spool=spool,
+            on_welcome=lambda stream, following: self._from_thread(self._on_welcome, stream, following),
             on_acks=self._on_acks_from_thread,
             on_failed=lambda error: self._from_thread(self._on_failed, error),
         )
@@ -113,7 +127,7 @@ class Client:
         if annotator is None or self._closed or transport.failure is not None:
             annotator = self._open()
         seq = annotator.next
-        if seq - transport.acked > EVENTS_MAX or transport.pending_bytes >= BYTES_MAX:
+        if seq - transport.acked > EVENTS_MAX or seq > transport.limit or transport.pending_bytes >= BYTES_MAX:
             raise BufferFull(f"{self.pending} events are published and not logged yet")
         if after:
             raise UsageError("after= is for groups with causal order, which this client is not in")
@@ -258,7 +272,10 @@ class Client:
 
     @property
     def _has_room(self) -> bool:
-        return self.pending < EVENTS_MAX and self._transport.pending_bytes < BYTES_MAX
+        annotator, transport = self._annotator, self._transport
+        if annotator is None or annotator.next > transport.limit:
+            return False
+        return self.pending < EVENTS_MAX and transport.pending_bytes < BYTES_MAX
 
     def _post(self, contents: Sequence[Content]) -> EventId:
         """Hand over what the annotator has just numbered; the id is that of the last."""
@@ -319,8 +336,11 @@ class Client:
                 if not future.done():
                     future.set_result(None)
 
-    def _on_welcome(self, stream: StreamId) -> None:
-        self._annotator = Annotator(stream)
+    def _on_welcome(self, stream: StreamId, following: int) -> None:
+        self._annotator = Annotator(stream, first=following)
+        for event in (event for packet in self._spooled for event in packet.events()):
+            self._annotator.seen(event)  # who names one of them names what it obsoletes
+        self._spooled.clear()
         if not self._welcomed.done():
             self._welcomed.set_result(None)
 
@@ -388,6 +408,8 @@ class Connecting:
         url: str | Sequence[str] | None,
         group: str,
         timeout: float,
+        publisher: str | None,
+        spool: str | Path | None,
         data: str | None,
         listen: str | None,
         peers: Sequence[str],
@@ -395,7 +417,12 @@ class Connecting:
         self._urls = (url,) if isinstance(url, str) else None if url is None else tuple(url)
         if self._urls is not None and not self._urls:
             raise UsageError("connect: a url, several, or None for an embedded node")
+        if publisher is not None:
+            named_stream(group, publisher)
+        elif spool is not None:
+            raise UsageError("spool= is a named publisher's: connect(publisher=..., spool=...)")
         self._group = group
+        self._publisher, self._spool = publisher, spool
         self._timeout = timeout
         self._node_options = data, listen, tuple(peers)
         self._client: Client | None = None
@@ -407,7 +434,22 @@ class Connecting:
             data, listen, peers = self._node_options
             embedded = await asyncio.to_thread(Embedded.start, data=data, listen=listen, peers=peers)
             urls = (embedded.url,)
-        self._client = Client(urls, group=self._group, timeout=self._timeout, embedded=embedded)
+        try:
+            opened = None
+            if self._spool is not None and self._publisher is not None:
+                opened = await asyncio.to_thread(Spool, self._spool, self._group, self._publisher)
+            self._client = Client(
+                urls,
+                group=self._group,
+                timeout=self._timeout,
+                publisher=self._publisher,
+                spool=opened,
+                embedded=embedded,
+            )
+        except BaseException:
+            if embedded is not None:
+                await asyncio.to_thread(embedded.stop)
+            raise
         await self._client._start()
         return self._client
 
@@ -429,7 +471,7 @@ def connect(
     *,
     group: str = "default",
     publisher: str | None = None,
-    spool: str | None = None,
+    spool: str | Path | None = None,
     timeout: float = 10,
     data: str | None = None,
     listen: str | None = None,
@@ -443,7 +485,9 @@ def connect(
     When the broker fails the next of the urls takes its place: nothing is lost, and nothing comes twice. `timeout` is
     how long to look for one, in seconds. `data`, `listen` and `peers` are for the embedded node: the folder to keep
     events in (a temporary one if not given), the address to listen on for other clients, and members to join.
+
+    A `publisher` has a name, and one stream under it across restarts; a second client of that name takes it over, and
+    the first gets `Superseded`. With `spool`, a file, what is not logged yet outlives a crash, and is sent again by the
+    next client with that name and file; without it that is lost, and told as a gap.
     """
-    if publisher is not None or spool is not None:
-        raise UsageError("named publishers and spools are not served yet")
-    return Connecting(url, group, timeout, data, listen, peers)
+    return Connecting(url, group, timeout, publisher, spool, data, listen, peers)

@@ -15,6 +15,7 @@ threads may publish side by side.
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
@@ -202,10 +203,16 @@ def connect(
     url: str | Sequence[str] | None = None,
     *,
     group: str = "default",
+    publisher: str | None = None,
+    spool: str | Path | None = None,
     timeout: float = 10,
     data: str | None = None,
     listen: str | None = None,
     peers: Sequence[str] = (),
 ) -> Client:
     """Connect as `gossamer.connect` does, and wait until that is done."""
-    return Client(asynchronous.connect(url, group=group, timeout=timeout, data=data, listen=listen, peers=peers))
+    return Client(
+        asynchronous.connect(
+            url, group=group, publisher=publisher, spool=spool, timeout=timeout, data=data, listen=listen, peers=peers
+        )
+    )

@@ -32,7 +32,7 @@ from gossamer.messages.errors import (
     UsageError,
 )
 from gossamer.messages.event import Content
-from gossamer.messages.ids import StreamId
+from gossamer.messages.ids import SEQ_MAX, StreamId
 from gossamer.messages.packet import Packet, pack
 from gossamer.messages.session import (
     Acks,
@@ -44,6 +44,7 @@ from gossamer.messages.session import (
     Goodbye,
     Hello,
     Items,
+    Numbers,
     Ping,
     Pong,
     Publish,
@@ -57,6 +58,7 @@ from gossamer.messages.session import (
     decode_from_broker,
     encode,
 )
+from gossamer.sdk.spool import Spool
 
 PACKET_EVENTS_MAX = 512
 PACKET_BYTES_MAX = 512 * 1024
@@ -105,12 +107,18 @@ class Transport:
         *,
         group: str,
         timeout_s: float,
-        on_welcome: Callable[[StreamId], None],
+        publisher: str | None = None,
+        spool: Spool | None = None,
+        on_welcome: Callable[[StreamId, int], None],
         on_acks: Callable[[], None],
         on_failed: Callable[[GossamerError], None],
     ) -> None:
+        """`on_welcome` hears, once, which stream is ours and which number comes next."""
         self._urls = urls
         self._group = group
+        self._publisher = publisher
+        self._spool = spool
+        self._holder = "" if publisher is None else os.urandom(12).hex() if spool is None else spool.holder
         self._timeout_s = timeout_s
         self._on_welcome, self._on_acks, self._on_failed = on_welcome, on_acks, on_failed
         self._client = os.urandom(12).hex()
@@ -132,7 +140,11 @@ class Transport:
         self.acks = Acks(-1, -1, -1)
         self.acked = -1
         """Up to here the stream need not be kept any more."""
+        self.limit = SEQ_MAX
+        """The last number that may be used."""
         self._flying: deque[int] = deque()
+        if spool is not None and spool.next is not None:
+            self._take_up(spool, spool.next)
 
         self._receivers: dict[int, Receiver] = {}
         self._commands: deque[Callable[[], None]] = deque()
@@ -280,7 +292,7 @@ class Transport:
         self._poller.register(monitor, zmq.POLLIN)
         self._hello_at = time.monotonic()
         following = self._unacked[0].first if self._unacked else self._next
-        self._send(Hello(self._client, self._epoch, self._group, None, self.stream, following))
+        self._send(Hello(self._client, self._epoch, self._group, self._publisher, self.stream, following, self._holder))
 
     def _reopen(self) -> None:
         """This broker does not answer: leave it, and try the next."""
@@ -320,9 +332,16 @@ class Transport:
         self._unsent = len(self._unacked)
         for receiver in self._receivers.values():
             self._send(receiver.asked(self._lost_heard_at))
+        self.limit = welcome.last
         if self.stream is None:
             self.stream = welcome.stream
-            self._on_welcome(welcome.stream)
+            self._next = welcome.first
+            self.acked = welcome.first - 1
+            self.acks = Acks(self.acked, self.acked, self.acked)
+            if self._spool is not None:
+                self._spool.begin(welcome.first)
+        if self.reconnects == 0:
+            self._on_welcome(welcome.stream, self._next)
 
     def _on_refusal(self, refusal: Refusal) -> None:
         error = _error(refusal)
@@ -347,8 +366,18 @@ class Transport:
         self._wakeup.close()
         self._waker.close()
         self._context.term()
+        if self._spool is not None:
+            self._spool.close()
 
     # Publishing -----------------------------------------------------------------------------------------------------
+
+    def _take_up(self, spool: Spool, following: int) -> None:
+        """Go on where an earlier life stopped."""
+        self.stream, self._next = spool.stream, following
+        self._unacked.extend(spool.unlogged)
+        self.pending_bytes = sum(len(packet.blob) for packet in self._unacked)
+        self.acked = (self._unacked[0].first if self._unacked else following) - 1
+        self.acks = Acks(self.acked, self.acked, self.acked)
 
     def _publish(self) -> None:
         while len(self._flying) < FLYING_MAX:
@@ -372,6 +401,8 @@ class Transport:
             contents.append(outbox.popleft())
         assert self.stream is not None
         packet = pack(self.stream, self._next, contents)
+        if self._spool is not None:
+            self._spool.keep(packet)
         self._next = packet.last + 1
         self._unacked.append(packet)
         self.pending_bytes += len(packet.blob)
@@ -387,6 +418,8 @@ class Transport:
         while unacked and unacked[0].last <= self.acked:
             self.pending_bytes -= len(unacked.popleft().blob)
         self._unsent = min(self._unsent, len(unacked))
+        if self._spool is not None:
+            self._spool.forget(self.acked)
         self._on_acks()
 
     def _resend(self, first: int) -> None:
@@ -436,6 +469,9 @@ class Transport:
                     receiver.on_subscribed()
             case Resend(first=first):
                 self._resend(first)
+            case Numbers(last=last):
+                self.limit = max(self.limit, last)
+                self._on_acks()
             case Welcome() as welcome:
                 self._on_welcomed(welcome, now)
             case Refusal() as refusal:

@@ -13,8 +13,8 @@ from gossamer.messages.wire import (
     Position,
     Positions,
     Recover,
-    Return,
     Repair,
+    Return,
     Span,
 )
 from gossamer.protocol.effects import Collect, Deliver, Load, Persist, Promise, Send, Stored, StoredStream, Void

@@ -474,6 +474,15 @@ def test_a_gap_notice_is_repeated_until_every_logger_has_closed_the_gap():
     assert bench.at(50.0)[0] == []
 
 
+def test_what_was_logged_while_it_was_published_elsewhere_is_logged_when_it_comes_again():
+    bench = Bench()
+    bench.sender.adopt(S, 0)
+    bench.sender.forward(packet(0, 3))
+    bench.ack(9)
+    bench.sender.forward(packet(4, 9))
+    assert Acked(S, 9, "logged") in bench.did()
+
+
 def test_a_client_that_is_done_gives_its_numbers_back():
     bench = claimed()
     bench.read()
