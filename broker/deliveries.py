@@ -16,7 +16,7 @@ came since, shared by all that are behind, and is live again when it has come to
 falls out of it is counted as lost, and told (design §4.6).
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import pairwise
 from time import monotonic
@@ -195,12 +195,13 @@ class _Noting(Dispatch[int]):
 class _Batch:
     """What came at once, as it is kept for those that are behind."""
 
-    __slots__ = ("_arrivals", "events", "loose", "packet", "size")
+    __slots__ = ("_arrivals", "_sizes", "events", "loose", "packet", "size")
 
     def __init__(self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None) -> None:
         self.packet = packet
         self.events = events
         self._arrivals = arrivals
+        self._sizes: list[int] | None = None
         self.loose = packet is not None and all(event.key is None for event in events)
         """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
         self.size = sum(arrival.size for arrival in arrivals or ()) if packet is None else len(packet.blob)
@@ -211,6 +212,15 @@ class _Batch:
             assert self.packet is not None
             self._arrivals = _arrivals(self.packet, self.events)
         return self._arrivals
+
+    def arrival(self, place: int) -> Arrival:
+        """One of them, for who needs few."""
+        if self._arrivals is not None:
+            return self._arrivals[place]
+        if self._sizes is None:
+            assert self.packet is not None
+            self._sizes = _sizes(self.packet)
+        return _arrival(self.events[place], self._sizes[place])
 
 
 class _Group:
@@ -407,16 +417,23 @@ class Deliveries:
     ) -> None:
         """Put what one subscription gets of a packet into its queue, in order."""
         self._waiting[subscriber.key] = None
-        arrivals = batch.arrivals
-        verdicts = {place: DELIVER for start, stop in spans for place in range(start, stop)}
+        feed = subscriber.feed
+        places = [place for start, stop in spans for place in range(start, stop)]
+        overtaken: list[int] = []
+        if feed.eager and not leaving:
+            places, overtaken = _newest(batch.events, places)
+        verdicts = dict.fromkeys(places, DELIVER)
         for place, left in leaving:
             verdicts[place] = Verdict(place in verdicts, (left,))
-        feed = subscriber.feed
         for place in sorted(verdicts):
             self.counters.events_queued += 1
-            if not feed.settle(arrivals[place], verdicts[place]):
+            if not feed.settle(batch.arrival(place), verdicts[place]):
                 self._fall(group, subscriber, batch, matched[: place + 1])
-                return
+                overtaken = [each for each in overtaken if each < place]  # the others are read from the log
+                break
+        assert batch.packet is not None
+        for name, count in Counter(batch.events[place].key for place in overtaken).items():
+            feed.overtake(batch.packet.stream, name, count)
 
     def _fall(self, group: _Group, subscriber: Subscriber, batch: _Batch, taken: list[list[int]]) -> None:
         """A queue is full, or none is needed: from here on the subscription is read to from the log."""
@@ -588,8 +605,22 @@ def _arrival(event: Event, size: int) -> Arrival:
 
 
 def _arrivals(packet: Packet, events: list[Event]) -> list[Arrival]:
-    sizes = [size for size in packet.table() if size]
-    return [_arrival(event, size) for event, size in zip(events, sizes, strict=True)]
+    return [_arrival(event, size) for event, size in zip(events, _sizes(packet), strict=True)]
+
+
+def _sizes(packet: Packet) -> list[int]:
+    return [size for size in packet.table() if size]
+
+
+def _newest(events: list[Event], places: list[int]) -> tuple[list[int], list[int]]:
+    """Which of these are the last of their key, or have none; and the others, which an eager queue would take in and
+    drop again at once, at a price."""
+    last = {events[place].key: place for place in places}
+    if None in last or len(last) < len(places):
+        kept = [place for place in places if (key := events[place].key) is None or last[key] == place]
+        gone = set(places).difference(kept)
+        return kept, sorted(gone)
+    return places, []
 
 
 def _spans(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:

@@ -163,7 +163,7 @@ class Intake:
 class Feed:
     """What one subscription is sent: verdicts, and the queue in which they wait for its consumer."""
 
-    __slots__ = ("_overdue", "_tally", "behind", "delivered", "left", "obsoleted", "queue", "shown")
+    __slots__ = ("_overdue", "_tally", "behind", "delivered", "eager", "left", "obsoleted", "queue", "shown")
 
     def __init__(
         self,
@@ -174,6 +174,7 @@ class Feed:
         tally: Tally | None = None,
     ) -> None:
         self._tally = tally
+        self.eager = semantic == "eager"
         self.shown = Shown()
         self.queue = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow="refuse")
         self._overdue: deque[Entry] = deque()
@@ -226,6 +227,10 @@ class Feed:
             self.behind = True
         return not self._overdue
 
+    def overtake(self, stream: StreamId, key: str | None, events: int) -> None:
+        """So many events of a key need not be settled, since an eager queue is about to be given a newer one."""
+        self._obsoleted(stream, key, events)
+
     def take(self, events_max: int, bytes_max: int = BYTES_MAX) -> list[Item]:
         """Send so much, and put what was waiting for the room."""
         items: list[Item] = [entry.payload for entry in self.queue.take(events_max, bytes_max)]
@@ -256,10 +261,10 @@ class Feed:
             if item.lefts or item.replaced:
                 self._take_along(item, omitted, omissions)
 
-    def _obsoleted(self, stream: StreamId, key: str | None) -> None:
-        self.obsoleted += 1
+    def _obsoleted(self, stream: StreamId, key: str | None, events: int = 1) -> None:
+        self.obsoleted += events
         if self._tally is not None:
-            self._tally.purge("queue", "obsolete", stream, key)
+            self._tally.purge("queue", "obsolete", stream, key, events)
 
     def _take_along(self, item: Item, omitted: Omitted, omissions: Sequence[Omitted]) -> None:
         """What a purged entry would have told to have left is told by what purged it; if that is not in the queue, by

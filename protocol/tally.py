@@ -37,9 +37,9 @@ class Tally:
     def repair(self, rounds: int, events: int) -> None:
         self.repaired[self.way, min(rounds, ROUNDS_MAX)] += events
 
-    def purge(self, hop: Hop, why: Why, stream: StreamId, key: str | None) -> None:
-        self.purged[hop, why] += 1
+    def purge(self, hop: Hop, why: Why, stream: StreamId, key: str | None, events: int = 1) -> None:
+        self.purged[hop, why] += events
         if key is not None and why == "obsolete":
             found = hop, group_of(stream), key
             if found in self.purged_keys or len(self.purged_keys) < KEYS_MAX:
-                self.purged_keys[found] += 1
+                self.purged_keys[found] += events
