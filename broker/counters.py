@@ -92,6 +92,7 @@ class Counters:
     """By code: whoever asked for too much, or for something wrong, has been told."""
     packets_published: int = 0
     events_published: int = 0
+    bytes_published: int = 0
     packets_resent: int = 0
     frames_delivered: int = 0
     bytes_delivered: int = 0

@@ -19,14 +19,14 @@ falls out of it is counted as lost, and told (design §4.6).
 from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import pairwise
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Protocol
 
 from gossamer.broker.counters import Counters
 from gossamer.matching import Index, Selector
 from gossamer.messages.errors import PeerError
 from gossamer.messages.event import REACH_MAX, Attributes, Event, Head
-from gossamer.messages.ids import EventId, StreamId, group_of
+from gossamer.messages.ids import SYSTEM_GROUP, EventId, StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import Counts, Gap, Had, Items, Notice, Run, Subscribe, encode
 from gossamer.protocol.delivery import Arrival, Dispatch, Feed, Intake, Item
@@ -64,6 +64,7 @@ class Subscriber:
 
     __slots__ = (
         "at",
+        "buffer",
         "feed",
         "granted",
         "group",
@@ -71,6 +72,7 @@ class Subscriber:
         "key",
         "lost",
         "outlet",
+        "policy",
         "selector",
         "sent",
         "sub",
@@ -83,6 +85,7 @@ class Subscriber:
         self.group = group
         self.sub = wanted.sub
         self.selector = Selector(wanted.selector)
+        self.buffer, self.policy = wanted.buffer, wanted.policy
         semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
         self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, tally=tally)
         self.granted = wanted.credit
@@ -93,6 +96,27 @@ class Subscriber:
         """What it is to be read first: what came before it did."""
         self.at = (0, 0)
         """Where in the log it reads on, while it is behind: the batch, and the place in it."""
+
+    def options(self) -> Attributes:
+        """What was asked for, for telemetry."""
+        return {"selector": str(self.selector), "buffer": self.buffer, "policy": self.policy}
+
+    def figures(self) -> dict[str, int | float | bool]:
+        """How far it is, for telemetry."""
+        feed = self.feed
+        oldest = next(iter(feed.queue), None)
+        came_ns = 0 if oldest is None or oldest.head is None else oldest.head.time_ns
+        return {
+            "number": self.key,
+            "delivered": feed.delivered,
+            "obsoleted": feed.obsoleted,
+            "left": feed.left,
+            "lost": self.lost,
+            "queued": len(feed),
+            "queued_bytes": feed.queue.bytes,
+            "oldest_s": round(max(0.0, time() - came_ns / 1e9), 3) if came_ns else 0.0,
+            "behind": feed.behind,
+        }
 
     @property
     def ready(self) -> bool:
@@ -226,9 +250,10 @@ class _Batch:
 class _Group:
     """The subscriptions to one group."""
 
-    __slots__ = ("behind", "dispatch", "few", "index", "intake", "log", "log_bytes", "log_first", "plain")
+    __slots__ = ("behind", "counters", "dispatch", "few", "index", "intake", "log", "log_bytes", "log_first", "plain")
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Counters) -> None:
+        self.counters = counters
         self.index: Index[int] = Index()
         self.few: dict[int, Selector] = {}
         """All selectors, while there are so few that asking each is quicker than any index."""
@@ -288,7 +313,9 @@ class Deliveries:
         """A new subscription; `SelectorError` if its selector is wrong."""
         self._keys += 1
         subscriber = Subscriber(self._keys, outlet, group, wanted, self.tally)
-        at = self._groups.setdefault(group, _Group())
+        at = self._groups.get(group)
+        if at is None:  # telemetry does not count itself
+            at = self._groups[group] = _Group(Counters() if group == SYSTEM_GROUP else self.counters)
         at.select(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)
         self.subscribers[subscriber.key] = subscriber
@@ -339,6 +366,26 @@ class Deliveries:
         if len(subscriber.feed) or subscriber.feed.behind:
             self._waiting[subscriber.key] = None
 
+    # Telemetry ------------------------------------------------------------------------------------------------------
+
+    def figures(self) -> dict[str, int]:
+        waiting = self._queued()
+        return {
+            "subscriptions_behind": sum(len(group.behind) for group in self._groups.values()),
+            "queued_events": sum(len(each.feed) for each in waiting),
+            "queued_bytes": sum(each.feed.queue.bytes for each in waiting),
+            "behind_log_bytes": sum(group.log_bytes for group in self._groups.values()),
+        }
+
+    def consumers(self, count: int) -> list[Subscriber]:
+        """All subscriptions if they are no more than `count`, or those for which something waits."""
+        if len(self.subscribers) <= count:
+            return list(self.subscribers.values())
+        return self._queued()[:count]
+
+    def _queued(self) -> list[Subscriber]:
+        return [each for each in self.subscribers.values() if len(each.feed)]
+
     # What the node delivers -----------------------------------------------------------------------------------------
 
     def vet(self, packet: Packet) -> None:
@@ -386,7 +433,7 @@ class Deliveries:
         shared: dict[Spans, list[Subscriber]] = {}
         for key, spans in _spans(matched).items():
             count = sum(stop - start for start, stop in spans)
-            self.counters.events_matched += count
+            group.counters.events_matched += count
             subscriber = self.subscribers[key]
             if subscriber.feed.behind:
                 continue
@@ -426,7 +473,7 @@ class Deliveries:
         for place, left in leaving:
             verdicts[place] = Verdict(place in verdicts, (left,))
         for place in sorted(verdicts):
-            self.counters.events_queued += 1
+            group.counters.events_queued += 1
             if not feed.settle(batch.arrival(place), verdicts[place]):
                 self._fall(group, subscriber, batch, matched[: place + 1])
                 overtaken = [each for each in overtaken if each < place]  # the others are read from the log
@@ -448,7 +495,7 @@ class Deliveries:
         self._lag(group, subscriber, len(taken))
 
     def _lag(self, group: _Group, subscriber: Subscriber, taken: int) -> None:
-        self.counters.fallen_behind += 1
+        group.counters.fallen_behind += 1
         group.behind[subscriber.key] = None
         subscriber.at = group.log_first + len(group.log) - 1, taken
 
@@ -477,7 +524,7 @@ class Deliveries:
 
     def _on_arrivals(self, group: _Group, arrivals: list[Arrival]) -> None:
         matched = group.matched([arrival.event.attributes for arrival in arrivals])
-        self.counters.events_matched += sum(map(len, matched))
+        group.counters.events_matched += sum(map(len, matched))
         dispatch = group.dispatch
         was_behind = bool(group.behind)
         batch = _Batch(None, [], arrivals)
@@ -521,7 +568,7 @@ class Deliveries:
 
     def _lose(self, subscriber: Subscriber, stream: StreamId, first: int, last: int, count: int, reason: str) -> None:
         subscriber.lost += count
-        self.counters.events_lost += count
+        self._groups[subscriber.group].counters.events_lost += count
         subscriber.outlet.deliver(encode(Gap(subscriber.sub, stream, first, last, reason)))
         self._waiting[subscriber.key] = None
 

@@ -39,6 +39,7 @@ class Links(Protocol):
     def receive(self, now: float) -> list[Input]: ...
     def next_deadline(self) -> float: ...
     def on_time(self, now: float) -> None: ...
+    def links(self) -> list[tuple[str, int, int]]: ...
     @property
     def queued_bytes(self) -> int: ...
     @property
@@ -210,6 +211,9 @@ class FaultyMesh:
 
     def wait(self, timeout_s: float) -> bool:
         return self._mesh.wait(timeout_s)
+
+    def links(self) -> list[tuple[str, int, int]]:
+        return self._mesh.links()
 
     @property
     def queued_bytes(self) -> int:

@@ -248,6 +248,10 @@ class Mesh:
 
     # State ----------------------------------------------------------------------------------------------------------
 
+    def links(self) -> list[tuple[str, int, int]]:
+        """To whom there is a link, what waits for room on it, and what is under way."""
+        return [(name, link.queued_bytes, link.in_flight) for name, link in self._links.items()]
+
     @property
     def queued_bytes(self) -> int:
         """What waits for room, on all links; read from any thread."""

@@ -12,17 +12,21 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 from gossamer.broker.addresses import check_peer
-from gossamer.broker.counters import Counters
+from gossamer.broker.counters import Counters, Histogram
 from gossamer.broker.faults import Faults, FaultyMesh, Links
+from gossamer.broker.journal import Journal
 from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
+from gossamer.broker.picture import Picture
+from gossamer.broker.telemetry import Telemetry
 from gossamer.messages.codec import encode
-from gossamer.messages.errors import GossamerError, PeerError, UsageError
+from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
 from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Message, Repair, Span
@@ -44,7 +48,7 @@ from gossamer.protocol.effects import (
     Status,
     Stored,
 )
-from gossamer.protocol.inputs import Disconnect, Input, Leave, Received, Start, Wake
+from gossamer.protocol.inputs import Disconnect, Input, Leave, Persisted, Received, Start, Wake
 from gossamer.protocol.node import Node
 
 BURST = 256
@@ -52,10 +56,15 @@ BURST = 256
 STOP_S = 5.0
 FLUSH_S = 0.5
 """How long the last words may take to be taken by the others, some of which may be gone themselves."""
+ASK_S = 2.0
+MEASURE_S = 0.01
+"""Latencies are measured of one event in so long."""
 OUT = ("outside", "disconnected", "joining")
 
 KINDS = {kind: kind.__name__.lower() for kind in get_args(Message)}
 TELEMETRY = f"{SYSTEM_GROUP}/"
+
+Answer = TypeVar("Answer")
 
 _WAKE = Wake()
 _log = logging.getLogger("gossamer.runtime")
@@ -71,6 +80,13 @@ class Store(Protocol):
     def persist(self, token: int, records: tuple[Record, ...]) -> None: ...
     def load(self, token: int, spans: tuple[Span, ...]) -> None: ...
     def collect(self, stream: StreamId, last: int) -> None: ...
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the disk, while something is."""
+
+    def figures(self) -> Mapping[str, int]:
+        """What it has done, and how far it is, for telemetry."""
+
     def close(self) -> None: ...
 
 
@@ -78,6 +94,7 @@ class Clients(Protocol):
     """What a broker does for clients, in the node's own thread; broker/sessions.py is it."""
 
     address: str
+    journal: Journal
 
     def start(self, node: Node, name: str, incarnation: int, watch: Callable[[Any], None]) -> None: ...
     def receive(self, now: float) -> Iterable[Input]: ...
@@ -89,6 +106,8 @@ class Clients(Protocol):
     def on_refused(self, refused: Refused) -> None: ...
     def on_ready(self, ready: Ready) -> None: ...
     def on_numbers(self, numbers: Numbers) -> None: ...
+    def figures(self) -> dict[str, int]: ...
+    def consumers(self) -> Iterable[dict[str, Any]]: ...
     def leave(self) -> None: ...
     def close(self, linger_s: float = 0.0) -> None: ...
 
@@ -113,6 +132,7 @@ class Runtime:
         faults: Faults | None = None,
         limits: Limits | None = None,
         resume: bool = False,
+        telemetry_interval_s: float = 0.0,
         on_deliver: Callable[[Packet], None] = _ignore,
         on_skip: Callable[[Skip], None] = _ignore,
         on_acked: Callable[[Acked], None] = _ignore,
@@ -121,7 +141,7 @@ class Runtime:
     ) -> None:
         """It listens at once, and joins on `start`. `peers` are addresses, one is enough; who has none begins a mesh.
         With a `store` it is a logger, and has the name that it had on that store before; with `clients` it serves
-        them."""
+        them. It tells of itself in `$sys` every `telemetry_interval_s`, or (0) not at all."""
         incarnation = time.time_ns() // 10**6
         peers = tuple(map(check_peer, peers))
         if name is not None:
@@ -135,7 +155,7 @@ class Runtime:
         self.address = mesh.own.address
         self.faulty = FaultyMesh(mesh, faults) if faults is not None else None
         self._links: Links = self.faulty or mesh
-        self._store = store
+        self.store = store
         self.clients = clients
         """Who serves clients here, if anybody does."""
         self._incarnation = incarnation
@@ -155,6 +175,19 @@ class Runtime:
         """All that are known, this node among them."""
         self.failure: BaseException | None = None
         """What ended the loop, if it was not told to."""
+        self.http: str | None = None
+        """Where it can be looked at, if somebody serves that (broker/http.py)."""
+        self.telemetry = Telemetry(self, incarnation, telemetry_interval_s)
+        self.picture = Picture()
+        """The mesh, as its members tell of it."""
+        self.latencies = {"delivered": Histogram()} | ({} if store is None else {"logged": Histogram()})
+        """From publishing to here, and to this disk, of some of the events."""
+        self.busy_s = 0.0
+        """How long the loop has not been waiting."""
+        self._woke_at = time.monotonic()
+        self._measure_at = 0.0
+        self._measured: tuple[int, int] = (-1, 0)
+        self._questions: deque[Callable[[], None]] = deque()
         self._on_deliver, self._on_skip, self._on_acked = on_deliver, on_skip, on_acked
         self._on_refused, self._on_became = on_refused, on_became
         self._members_root = 0
@@ -194,6 +227,46 @@ class Runtime:
         self._submitted.append(given)
         self._wake()
 
+    def ask(self, question: Callable[[], Answer], timeout_s: float = ASK_S) -> Answer:
+        """Have something looked at in the node's own thread; `Timeout` if that does not get to it."""
+        future: Future[Answer] = Future()
+
+        def answer() -> None:
+            try:
+                future.set_result(question())
+            except Exception as error:
+                future.set_exception(error)
+
+        if self._ended.is_set():
+            raise GossamerError(f"{self.name} has ended")
+        self._questions.append(answer)
+        self._wake()
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            raise Timeout(f"{self.name} does not answer within {timeout_s:g} s") from None
+
+    @property
+    def role(self) -> str:
+        return "logger" if self.store is not None else "broker" if self.clients is not None else "member"
+
+    def trouble(self) -> list[str]:
+        """What is wrong with this member, if anything is."""
+        found = []
+        if self.failure is not None:
+            found.append(f"failed: {self.failure!r}")
+        elif self.status != "member":
+            found.append(f"not a member of the mesh, but {self.status}")
+        if self.store is not None and self.store.trouble is not None:
+            found.append(f"disk: {self.store.trouble}")
+        if self.node.sender.bytes >= self.node._ctx.config.send_buffer_bytes_max:
+            found.append("publishers wait: the loggers do not keep up")
+        return found
+
+    def links(self) -> list[tuple[str, int, int]]:
+        """To whom there is a link, what waits for room on it, and what is under way."""
+        return self._links.links()
+
     @property
     def counters(self) -> Counters:
         return self._links.counters
@@ -210,7 +283,8 @@ class Runtime:
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """Leave the mesh in order, within a time; a logger only disconnects, since what it stores is to come back."""
-        self.submit(Leave() if self._store is None else Disconnect())
+        self._questions.append(self._say_farewell)
+        self.submit(Leave() if self.store is None else Disconnect())
         self._leaving = True
         self._end(time.monotonic() + timeout_s)
         if self.failure is not None:
@@ -251,11 +325,13 @@ class Runtime:
 
     def _run(self) -> None:
         try:
-            if self._store is not None:
-                self._store.start(self.submit, self.name)
+            if self.store is not None:
+                self.store.start(self._on_stored, self.name)
             if self.clients is not None:
+                self.clients.journal = self.telemetry.journal
                 self.clients.start(self.node, self.name, self._incarnation, self._links.watch)
             self._feed(Start())
+            self.telemetry.start(time.monotonic())
             while not self._over():
                 self._turn()
         except BaseException as error:
@@ -267,7 +343,9 @@ class Runtime:
 
     def _turn(self) -> None:
         now = time.monotonic()
+        self.busy_s += now - self._woke_at
         self._links.wait(0.0 if self._submitted else self._deadline() - now)
+        self._woke_at = time.monotonic()
         self._take_submitted()
         for given in self._links.receive(time.monotonic()):
             self._feed(given)
@@ -279,6 +357,9 @@ class Runtime:
             self._feed(_WAKE)
         if self.node.membership.table.root != self._members_root:
             self._learn_addresses(now)
+        if self.telemetry.due <= now:
+            for given in self.telemetry.on_due(now):
+                self._feed(given)
 
     def _serve(self, clients: Clients) -> None:
         if self._leaving:
@@ -289,7 +370,7 @@ class Runtime:
             self._feed(given)
 
     def _deadline(self) -> float:
-        deadline = min(self.node.next_deadline(), self._links.next_deadline(), self._stop_at)
+        deadline = min(self.node.next_deadline(), self._links.next_deadline(), self._stop_at, self.telemetry.due)
         if self.clients is not None:
             deadline = min(deadline, self.clients.next_deadline())
         return min(deadline, time.monotonic() + 60.0)
@@ -298,6 +379,8 @@ class Runtime:
         with suppress(BlockingIOError):
             self._wakeup.recv(64)
         self._woken = False  # before looking: what comes after wakes again
+        while self._questions:
+            self._questions.popleft()()
         submitted = self._submitted
         for _ in range(min(BURST, len(submitted))):
             self._feed(submitted.popleft())
@@ -322,6 +405,10 @@ class Runtime:
                 self._recorded[member.node] = member.address
                 self._links.learn(member.node, member.address, now)
 
+    def _say_farewell(self) -> None:
+        for given in self.telemetry.farewell():
+            self._feed(given)
+
     def _over(self) -> bool:
         """Out of the mesh as wanted, and what was last said is with the others; or out of time."""
         now = time.monotonic()
@@ -332,8 +419,8 @@ class Runtime:
         return now >= self._stop_at
 
     def _close(self, linger_s: float | None) -> None:
-        if self._store is not None:
-            self._store.close()
+        if self.store is not None:
+            self.store.close()
         if self.clients is not None:
             self.clients.close(FLUSH_S if linger_s is None else linger_s)
         self._links.close(linger_s)
@@ -364,12 +451,25 @@ class Runtime:
         packet = deliver.packet
         if packet.stream.startswith(TELEMETRY):
             self.counters.telemetry_events += packet.count
+            self._look(packet)
         else:
             self.counters.packets_delivered += 1
             self.counters.events_delivered += packet.count
+            if self._woke_at >= self._measure_at:
+                self._measure_at = self._woke_at + MEASURE_S
+                self._measure(packet)
         if self.clients is not None:
             self.clients.on_deliver(packet)
         self._on_deliver(packet)
+
+    def _measure(self, packet: Packet) -> None:
+        if (head := packet.head()) is not None:
+            self.latencies["delivered"].observe(max(0, time.time_ns() - head.time_ns) / 1e9)
+
+    def _look(self, packet: Packet) -> None:
+        with suppress(PeerError):  # counted where it is delivered
+            for event in packet.events():
+                self.picture.on_event(event)
 
     def _skip(self, skip: Skip) -> None:
         self.counters.events_skipped[skip.reason] += skip.last - skip.first + 1
@@ -385,6 +485,8 @@ class Runtime:
 
     def _refused(self, refused: Refused) -> None:
         self.counters.events_refused += refused.count
+        if refused.stream == self.telemetry.stream:
+            self.telemetry.on_refused(refused.stream in self.node.sender.streams)
         if self.clients is not None:
             self.clients.on_refused(refused)
         self._on_refused(refused)
@@ -403,17 +505,28 @@ class Runtime:
         self._on_became(became.status)
 
     def _persist(self, persist: Persist) -> None:
-        assert self._store is not None
+        assert self.store is not None
         self.counters.persists += 1
         self.counters.events_stored += sum(each.count for each in persist.records if isinstance(each, Packet))
-        self._store.persist(persist.token, persist.records)
+        if self._woke_at >= self._measure_at:
+            for record in persist.records:
+                if isinstance(record, Packet) and (head := record.head()) is not None:
+                    self._measured = persist.token, head.time_ns
+                    break
+        self.store.persist(persist.token, persist.records)
+
+    def _on_stored(self, given: Input) -> None:
+        token, time_ns = self._measured
+        if isinstance(given, Persisted) and given.token == token:
+            self.latencies["logged"].observe(max(0, time.time_ns() - time_ns) / 1e9)
+        self.submit(given)
 
     def _load(self, load: Load) -> None:
-        assert self._store is not None
+        assert self.store is not None
         self.counters.loads += 1
-        self._store.load(load.token, load.spans)
+        self.store.load(load.token, load.spans)
 
     def _collect(self, collect: Collect) -> None:
-        assert self._store is not None
+        assert self.store is not None
         self.counters.collects += 1
-        self._store.collect(collect.stream, collect.last)
+        self.store.collect(collect.stream, collect.last)

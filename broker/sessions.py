@@ -22,9 +22,11 @@ import zmq
 from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Subscriber
+from gossamer.broker.journal import Journal
 from gossamer.matching import SelectorError
 from gossamer.messages import session as session_messages
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
+from gossamer.messages.event import Attributes
 from gossamer.messages.ids import (
     SEQ_MAX,
     SYSTEM_GROUP,
@@ -64,6 +66,7 @@ from gossamer.protocol.node import Node
 BURST = 64
 BURST_BYTES = 512 * 1024
 """Frames, and their bytes, taken at a time, before what they led to is sent."""
+CONSUMERS_MAX = 4_096
 TICK_S = 0.5
 RETRY_S = 0.02
 NEVER = float("inf")
@@ -143,6 +146,7 @@ class Sessions:
         self.limits = limits or ClientLimits()
         self.counters = counters or Counters()
         self.deliveries = Deliveries(counters=self.counters)
+        self.journal = Journal(0)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         try:
@@ -246,6 +250,36 @@ class Sessions:
     def close(self, linger_s: float = 0.0) -> None:
         self._router.close(linger=round(1_000 * linger_s))
         self._context.term()
+
+    # Telemetry ------------------------------------------------------------------------------------------------------
+
+    def figures(self) -> dict[str, int]:
+        """How it is here now."""
+        return {
+            "clients": len(self._sessions),
+            "subscriptions": len(self.deliveries.subscribers),
+            **self.deliveries.figures(),
+        }
+
+    def consumers(self) -> Iterator[dict[str, Any]]:
+        """How far subscriptions are: all of them, or if they are too many those for which something waits."""
+        for subscriber in self.deliveries.consumers(CONSUMERS_MAX):
+            session = subscriber.outlet
+            if isinstance(session, Session) and session.group != SYSTEM_GROUP:
+                told = {"client": session.client, "subscription": subscriber.sub, "group": session.group}
+                yield told | subscriber.figures()
+
+    def _note(self, session: Session, action: str, subscriber: Subscriber | None = None) -> None:
+        if not self.journal.kept:
+            return
+        told: Attributes = {"action": action, "node": self._name, "client": session.client, "group": session.group}
+        if subscriber is None:
+            told |= {"type": "session", "stream": session.stream}
+            self.journal.note(f"session/{self._name}/{session.client}", told, action == "closed")
+        else:
+            told |= {"type": "subscription", "subscription": subscriber.sub, **subscriber.options()}
+            key = f"subscription/{self._name}/{session.client}/{subscriber.sub}"
+            self.journal.note(key, told, action == "removed")
 
     # What the node says ---------------------------------------------------------------------------------------------
 
@@ -360,6 +394,7 @@ class Sessions:
             first, last,
         )  # fmt: skip
         self.send(session, encode(welcome))
+        self._note(session, "opened")
         self._published[session] = None
 
     def _unwelcome(self, hello: Hello) -> tuple[Code, str] | None:
@@ -397,6 +432,7 @@ class Sessions:
             return
         self.counters.packets_published += 1
         self.counters.events_published += packet.count
+        self.counters.bytes_published += len(packet.blob)
         yield Forward(packet)
 
     def _unfit(self, session: Session, packet: Packet) -> tuple[Code, str] | None:
@@ -435,6 +471,7 @@ class Sessions:
         else:
             self.counters.subscriptions_added += known is None
             self.counters.subscriptions_changed += known is not None
+            self._note(session, "added" if known is None else "changed", session.subscribers[message.sub])
             self.send(session, encode(Subscribed(message.sub)))
         return ()
 
@@ -442,6 +479,7 @@ class Sessions:
         subscriber = session.subscribers.pop(message.sub, None)
         if subscriber is not None:
             self.counters.subscriptions_removed += 1
+            self._note(session, "removed", subscriber)
             self.deliveries.remove(subscriber)
         return ()
 
@@ -518,8 +556,10 @@ class Sessions:
         self.counters.clients_lost += now is not None
         self.counters.subscriptions_removed += len(session.subscribers)
         for subscriber in session.subscribers.values():
+            self._note(session, "removed", subscriber)
             self.deliveries.remove(subscriber)
         session.subscribers.clear()
+        self._note(session, "closed")
         self._published.pop(session, None)
         self._blocked.pop(session, None)
         if not self._blocked:

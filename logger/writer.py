@@ -64,6 +64,10 @@ class Writer:
     def collect(self, stream: StreamId, last: int) -> None:
         self._jobs.put(Collect(stream, last))
 
+    def figures(self) -> dict[str, int]:
+        """For telemetry."""
+        return {"commits": self.commits, "waiting": self._jobs.qsize(), "damaged": self._store.damaged}
+
     def close(self) -> None:
         """Write what was asked for, unless the disk does not let us, and let go of the store."""
         self._jobs.put(None)

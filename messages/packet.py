@@ -26,6 +26,7 @@ BLOB_BYTES_MAX = 8 * 2**20
 _encoder = msgspec.msgpack.Encoder(enc_hook=plain)
 _events = msgspec.msgpack.Decoder(list[Event])
 _heads = msgspec.msgpack.Decoder(list[Head])
+_head = msgspec.msgpack.Decoder(Head)
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 _content = msgspec.msgpack.Decoder(Content)
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw])
@@ -127,6 +128,14 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
         return list(zip(present, heads, strict=True))
+
+    def head(self) -> Head | None:
+        """Of the first event, unless that is left out; None as well if it does not decode."""
+        size = int.from_bytes(self.sizes[:4], "little")
+        try:
+            return _head.decode(self.blob[:size]) if size else None
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
 
     def vetted(self) -> list[Event]:
         """The events, if the table has each of them where it is: `PeerError` if whoever cuts the packet would not find

@@ -89,6 +89,11 @@ class Repair:
         """Nothing is missing."""
         return not any(stream.gaps is not None for stream in self._open.values())
 
+    @property
+    def incomplete(self) -> int:
+        """How many streams lack something."""
+        return sum(stream.gaps is not None for stream in self._open.values())
+
     def next_deadline(self) -> float:
         return self._grace[0][0] if self._grace else float("inf")
 

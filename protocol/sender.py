@@ -221,6 +221,8 @@ class Sender:
             packets.append(packet)
         if packets:
             self._sent(outgoing)
+            if not self._membership.has_loggers and not self._membership.others:
+                self._free(outgoing)  # there is nobody to wait for
         self._extend(outgoing)
         return packets
 

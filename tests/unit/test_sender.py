@@ -500,3 +500,9 @@ def test_opening_twice_is_opening_once():
     bench.did()
     bench.sender.open(NAMED)
     assert bench.did() == []
+
+
+def test_alone_in_the_world_nothing_is_kept():
+    bench = Bench(brokers="", loggers="")
+    bench.publish(3)
+    assert (bench.did(), bench.sender.bytes) == ([Acked(S, 2, "safe")], 0)

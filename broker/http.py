@@ -1,0 +1,151 @@
+"""How members in this process are looked at: GET /healthz, /metrics, /mesh.
+
+Threads of their own answer, so many at a time, and ask the nodes: a node whose loop is stuck does not answer in time,
+and so is told to be in trouble. What is asked costs a node a walk over its counters.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET, AF_INET6
+from socketserver import TCPServer
+from typing import Any
+
+from gossamer.broker.addresses import split
+from gossamer.broker.runtime import Runtime
+from gossamer.broker.telemetry import gossamer_version
+from gossamer.messages.errors import GossamerError, UsageError
+
+CONNECTIONS_MAX = 16
+PATIENCE_S = 5.0
+"""For a client to say what it wants, and to take the answer."""
+HEALTH_S = 1.0
+
+Page = tuple[int, str, bytes]
+
+
+class Monitor:
+    """Serves what there is to see of some members."""
+
+    def __init__(self, bind: str, runtimes: Sequence[Runtime], *, or_free: bool = False) -> None:
+        """It listens at once; `or_free`: on another port if this one is taken."""
+        host, port = split(bind)
+        plain = "" if host == "*" else host.strip("[]")
+        family = AF_INET6 if ":" in plain else AF_INET
+        self._runtimes = tuple(runtimes)
+        pages = {"/": self._index, "/healthz": self._health, "/metrics": self._metrics, "/mesh": self._mesh}
+        try:
+            self._server = _server((plain, port), family, pages)
+        except OSError as error:
+            if not or_free:
+                raise UsageError(f"cannot listen on {bind}: {error.strerror}") from None
+            self._server = _server((plain, 0), family, pages)
+        shown = "127.0.0.1" if plain in ("", "0.0.0.0") else "[::1]" if plain == "::" else host
+        self.url = f"http://{shown}:{self._server.server_address[1]}"
+        for runtime in self._runtimes:
+            runtime.http = self.url
+        self._thread = threading.Thread(target=self._server.serve_forever, name="gossamer http", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    # Pages ----------------------------------------------------------------------------------------------------------
+
+    def _index(self) -> Page:
+        members = {runtime.name: runtime.role for runtime in self._runtimes}
+        about = {"/healthz": "200 or 503", "/metrics": "for Prometheus", "/mesh": "all members, as they tell"}
+        return _json(200, {"gossamer": gossamer_version(), "members": members, "pages": about})
+
+    def _health(self) -> Page:
+        members = [
+            {"node": runtime.name, "role": runtime.role, "trouble": _trouble(runtime)} for runtime in self._runtimes
+        ]
+        healthy = not any(member["trouble"] for member in members)
+        return _json(200 if healthy else 503, {"status": "ok" if healthy else "trouble", "members": members})
+
+    def _metrics(self) -> Page:
+        # Here, because a tenth of a second is too much for who never asks.
+        from prometheus_client import CONTENT_TYPE_LATEST
+
+        from gossamer.broker.exposition import exposition
+
+        return 200, CONTENT_TYPE_LATEST, exposition(self._runtimes)
+
+    def _mesh(self) -> Page:
+        runtime = self._runtimes[0]
+        found = runtime.ask(lambda: runtime.picture.as_dict(time.time_ns(), runtime.members))
+        return _json(200, {"node": runtime.name, **found})
+
+
+def _trouble(runtime: Runtime) -> list[str]:
+    try:
+        return runtime.ask(runtime.trouble, HEALTH_S)
+    except GossamerError as error:
+        return [str(error)]
+
+
+def _json(code: int, told: object) -> Page:
+    return code, "application/json", json.dumps(told).encode() + b"\n"
+
+
+def _server(address: tuple[str, int], family: int, pages: dict[str, Callable[[], Page]]) -> ThreadingHTTPServer:
+    class Server(ThreadingHTTPServer):
+        address_family = family
+        daemon_threads = True
+        block_on_close = False
+        free = threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+        def server_bind(self) -> None:
+            TCPServer.server_bind(self)  # without asking a name server who we are
+            self.server_name, self.server_port = address
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            if self.free.acquire(blocking=False):
+                super().process_request(request, client_address)
+            else:
+                self.shutdown_request(request)
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                self.free.release()
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Who hangs up in the middle is nobody's trouble."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = PATIENCE_S
+        server_version = "gossamer"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            page = pages.get(self.path.partition("?")[0])
+            if page is None:
+                self._answer(*_json(404, {"error": f"there is no {self.path[:100]}", "pages": list(pages)}))
+                return
+            try:
+                answer = page()
+            except GossamerError as error:
+                answer = _json(503, {"error": str(error)})
+            self._answer(*answer)
+
+        do_HEAD = do_GET
+
+        def _answer(self, code: int, kind: str, body: bytes) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Every probe would be a line."""
+
+    return Server(address, Handler)

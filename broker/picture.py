@@ -1,0 +1,124 @@
+"""The mesh as its telemetry shows it: of each member and each consumer that was told of, the newest.
+
+Every member is delivered what the others say in `$sys`, so any one of them can show them all; and so can a client that
+subscribes to `$sys`. The same class makes the picture for both.
+"""
+
+from typing import Any
+
+from gossamer.messages.event import Event
+from gossamer.messages.wire import Member
+
+KINDS = ("sample", "consumer")
+THINGS_MAX = 4_096
+SILENT_INTERVALS = 3
+"""A member that has said nothing for so many of its intervals, and some slack, is told as silent."""
+SLACK_S = 2.0
+CONSUMERS_SHOWN = 20
+
+SHOWN = (
+    "role", "status", "version", "mesh", "url", "http", "uptime_s", "members_count", "clients", "subscriptions",
+    "subscriptions_behind", "queued_events", "events_published_per_s", "events_delivered_per_s",
+    "events_matched_per_s", "bytes_sent_per_s", "bytes_received_per_s", "latency_delivered_p50_ms",
+    "latency_delivered_p99_ms", "latency_logged_p50_ms", "latency_logged_p99_ms", "loop_busy", "streams",
+    "streams_incomplete", "send_buffer_bytes", "links_queued_bytes", "events_published", "events_delivered",
+    "events_stored", "events_lost", "fallen_behind", "repaired_gossip", "repaired_logger", "client_errors",
+    "peer_errors", "refusals", "store_commits", "store_lag_events",
+)  # fmt: skip
+"""What is shown of a member, as far as it has it."""
+TOTALS = (
+    "clients", "subscriptions", "subscriptions_behind", "queued_events", "events_published_per_s",
+    "events_matched_per_s", "events_lost",
+)  # fmt: skip
+
+
+class Picture:
+    def __init__(self) -> None:
+        self._things: dict[str, Event] = {}
+
+    def on_event(self, event: Event) -> None:
+        """The newest of a thing takes the place of what was known; a tombstone ends it."""
+        key = event.key
+        if key is None or event.attributes.get("type") not in KINDS:
+            return
+        known = self._things.pop(key, None)  # so that it goes last
+        if known is not None and known.time_ns > event.time_ns:
+            event = known
+        if not event.deleted:
+            self._things[key] = event
+        if len(self._things) > THINGS_MAX:
+            del self._things[next(iter(self._things))]
+
+    @property
+    def nodes(self) -> dict[str, list[str]]:
+        """Who has told of itself, and of whom it knows."""
+        return {
+            str(event.attributes["node"]): list(event.attributes.get("members") or ())  # type: ignore[arg-type]
+            for event in self._of("sample")
+        }
+
+    def members(self, now_ns: int, known: tuple[Member, ...] = ()) -> list[dict[str, Any]]:
+        """Each member, with what is wrong with it. `known` are the membership records, where one has them; who is only
+        there is told as well, since something may be wrong with it."""
+        records = {member.node: member for member in known}
+        listed = {name for names in self.nodes.values() for name in names}
+        if records:
+            listed = {name for name, member in records.items() if member.status != "left"}
+        found: dict[str, dict[str, Any]] = {}
+        for event in self._of("sample"):
+            name = str(event.attributes["node"])
+            if records and (name not in records or records[name].status == "left"):
+                continue
+            found[name] = _member(event, now_ns, records.get(name))
+        for name in listed - found.keys():
+            record = records.get(name)
+            found[name] = {"node": name, "status": "member", "trouble": ["has not told of itself"]}
+            if record is not None:
+                found[name] |= {"role": "logger" if record.logger else "broker", "mesh": record.address}
+                if record.status != "member":
+                    found[name] |= {"status": record.status, "trouble": [f"is {record.status}"]}
+        return [found[name] for name in sorted(found)]
+
+    def as_dict(self, now_ns: int, known: tuple[Member, ...] = ()) -> dict[str, Any]:
+        """All of it."""
+        members = self.members(now_ns, known)
+        here = {member["node"] for member in members if member["status"] == "member"}
+        trouble = [f"{member['node']}: {reason}" for member in members for reason in member["trouble"]]
+        if not members:
+            trouble.append("nobody has told of itself")
+        consumers = [dict(event.attributes) for event in self._of("consumer") if event.attributes.get("node") in here]
+        consumers.sort(key=lambda each: (each["behind"], each["queued"], each["obsoleted"]), reverse=True)
+        totals = {name: _total(members, name) for name in TOTALS}
+        return {
+            "healthy": not trouble,
+            "trouble": trouble,
+            "totals": {
+                "brokers": sum(member.get("role") == "broker" for member in members),
+                "loggers": sum(member.get("role") == "logger" for member in members),
+                **totals,
+            },
+            "members": members,
+            "consumers": consumers[:CONSUMERS_SHOWN],
+        }
+
+    def _of(self, kind: str) -> list[Event]:
+        return [event for event in self._things.values() if event.attributes["type"] == kind]
+
+
+def _member(event: Event, now_ns: int, record: Member | None) -> dict[str, Any]:
+    said = event.attributes
+    age_s = max(0.0, (now_ns - event.time_ns) / 1e9)
+    found: dict[str, Any] = {"node": said["node"], "age_s": round(age_s, 1)}
+    found |= {name: said[name] for name in SHOWN if name in said}
+    found["trouble"] = list(said.get("trouble") or ())  # type: ignore[arg-type]
+    if record is not None and record.status != "member":
+        found["status"] = record.status
+        found["trouble"].append(f"is {record.status}")
+    elif age_s > SILENT_INTERVALS * float(said.get("interval_s") or 0.0) + SLACK_S:  # type: ignore[arg-type]
+        found["status"] = "silent"
+        found["trouble"].append(f"has not been heard for {age_s:.0f} s")
+    return found
+
+
+def _total(members: list[dict[str, Any]], name: str) -> float:
+    return round(sum(member.get(name) or 0 for member in members), 3)

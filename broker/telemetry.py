@@ -1,0 +1,271 @@
+"""What a member tells of itself: ordinary events in the group `$sys`, from a stream of its own.
+
+    sample         how it is: every `interval_s`, the newest in place of the last
+    session        a client has come or gone                      } soon after it happened,
+    subscription   added, changed or removed, with its selector   } with a tombstone at the end
+    consumer       how far a subscription is, of those that most need a look
+    link           round trip and queue of the links that most need a look
+    repair         how many events were repaired, by way and rounds
+    purge          which keys were purged most
+
+docs/telemetry.md has every attribute. Each has a key in the scope of the group, so that the newest of every thing is
+what `start="latest"` shows, whichever life of which member it is from. What is told never depends on how much is told:
+events of `$sys` are counted apart, and there are so many an interval at most, so telemetry does not feed on itself.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from gossamer.broker.journal import Change, Journal
+from gossamer.messages.event import KEY_LENGTH_MAX, Attributes, Content, Relation
+from gossamer.messages.ids import SYSTEM_GROUP, StreamId, anonymous_stream
+from gossamer.protocol.inputs import Publish
+
+if TYPE_CHECKING:
+    from gossamer.broker.runtime import Runtime
+
+INTERVAL_S = 5.0
+TELL_S = 1.0
+"""So soon a change is told, at the latest."""
+CHANGES_MAX = 512
+"""So many at a time; the rest the next."""
+CONSUMERS_MAX = 64
+LINKS_MAX = 32
+KEYS_MAX = 16
+NAMES_MAX = 200
+TEXT_MAX = 500
+RATES = (
+    "events_published", "events_delivered", "events_matched", "bytes_published", "bytes_sent", "bytes_received",
+    "bytes_delivered",
+)  # fmt: skip
+NEVER = float("inf")
+
+_GROUPED = Relation(group=True)
+
+
+def gossamer_version() -> str:
+    try:
+        return version("gossamer")
+    except PackageNotFoundError:  # run from a checkout
+        return "unknown"
+
+
+class Telemetry:
+    """One member's; everything runs in the node's thread."""
+
+    def __init__(self, runtime: "Runtime", incarnation: int, interval_s: float) -> None:
+        self.interval_s = interval_s
+        self.journal = Journal() if interval_s > 0 else Journal(0)
+        self.due = NEVER
+        """When there is something to tell; never, if it is switched off."""
+        self._runtime = runtime
+        self._issuer = f"{runtime.name[:150]}-{incarnation}-telemetry"
+        self._number = 0
+        self.stream: StreamId = anonymous_stream(SYSTEM_GROUP, self._issuer, 0)
+        self._started_at = time.monotonic()
+        self._sampled_at = NEVER
+        self._sample_at = NEVER
+        self._before: dict[str, int] = {}
+        self._latencies: dict[str, list[int]] = {}
+        self._busy_s = 0.0
+        self._told: dict[str, Attributes] = {}
+        """What is there to be said at the end: things of which the newest is not a tombstone."""
+        self._consumers: dict[int, tuple[int, ...]] = {}
+        self._repairs: dict[tuple[str, int], int] = {}
+        self._time_ns = 0
+
+    def start(self, now: float) -> None:
+        if self.interval_s > 0:
+            self._sampled_at = now
+            self.due = self._sample_at = now
+
+    # Telling --------------------------------------------------------------------------------------------------------
+
+    def on_due(self, now: float) -> Iterator[Publish]:
+        """What is to be published now."""
+        self.due = min(now + TELL_S, max(self._sample_at, now))
+        node = self._runtime.node
+        if node.membership.status != "member" or node.sender.bytes >= node._ctx.config.send_buffer_bytes_max:
+            self.due = now + TELL_S
+            return
+        contents = self._changed(CHANGES_MAX)
+        if now >= self._sample_at:
+            self._sample_at = now + self.interval_s
+            contents += [self._content(key, attributes) for key, attributes in self._sampled(now)]
+            self._sampled_at = now
+        self.due = min(now + TELL_S, self._sample_at)
+        if contents:
+            yield Publish(self.stream, tuple(contents))
+
+    def on_refused(self, open: bool) -> None:
+        """There was no room; or the others took us for dead and have closed our stream: then begin another."""
+        if open:
+            return
+        self._number += 1
+        self.stream = anonymous_stream(SYSTEM_GROUP, self._issuer, self._number)
+
+    def farewell(self) -> Iterator[Publish]:
+        """All that was said of things here is over."""
+        if self.interval_s > 0 and self._runtime.node.membership.status == "member":
+            self.due = NEVER
+            for key, change in self.journal.take(len(self.journal)).items():
+                self._told[key] = change.attributes
+            told = list(self._told.items())
+            for at in range(0, len(told), CHANGES_MAX):
+                chunk = [(key, Change(attributes, True)) for key, attributes in told[at : at + CHANGES_MAX]]
+                yield Publish(self.stream, tuple(self._content(key, *change) for key, change in chunk))
+            self._told.clear()
+
+    def _changed(self, count: int) -> list[Content]:
+        contents: list[Content] = []
+        for key, change in self.journal.take(count).items():
+            contents.append(self._content(key, *change))
+            consumer = key.replace("subscription", "consumer", 1)
+            if change.over and consumer in self._told:
+                contents.append(self._content(consumer, self._told[consumer], True))
+        return contents
+
+    def _content(self, key: str, attributes: Attributes, over: bool = False) -> Content:
+        if over:
+            self._told.pop(key, None)
+            attributes = {**attributes, "action": attributes.get("action", "gone")}
+        else:
+            self._told[key] = attributes
+        self._time_ns = max(self._time_ns + 1, time.time_ns())
+        return Content(
+            key=key[:KEY_LENGTH_MAX], relation=_GROUPED, time_ns=self._time_ns, deleted=over, attributes=attributes
+        )
+
+    # Samples --------------------------------------------------------------------------------------------------------
+
+    def _sampled(self, now: float) -> Iterator[tuple[str, Attributes]]:
+        name = self._runtime.name
+        yield f"sample/{name}", self.sample(now)
+        yield from self._consumers_sampled()
+        yield from self._links_sampled()
+        yield from self._tallied()
+
+    def sample(self, now: float) -> Attributes:
+        """How this member is, since the last one."""
+        runtime = self._runtime
+        totals = {**runtime.counters.flat(), **figures(runtime)}
+        elapsed_s = max(now - self._sampled_at, 1e-3)
+        known = [member.node for member in runtime.members if member.status == "member"]
+        attributes: Attributes = {
+            "type": "sample",
+            "node": runtime.name,
+            "role": runtime.role,
+            "status": runtime.status,
+            "version": gossamer_version(),
+            "mesh": runtime.address,
+            "url": None if runtime.clients is None else runtime.clients.address,
+            "http": runtime.http,
+            "interval_s": self.interval_s,
+            "uptime_s": round(now - self._started_at, 3),
+            "members": sorted(known)[:NAMES_MAX],
+            "members_count": len(known),
+            "trouble": [reason[:TEXT_MAX] for reason in runtime.trouble()],
+            "changes_untold": self.journal.untold,
+            "loop_busy": round(min(1.0, (runtime.busy_s - self._busy_s) / elapsed_s), 4),
+        }
+        self._busy_s = runtime.busy_s
+        attributes |= totals
+        for each in RATES:
+            attributes[f"{each}_per_s"] = round((totals[each] - self._before.get(each, 0)) / elapsed_s, 3)
+        for each, histogram in runtime.latencies.items():
+            before = self._latencies.get(each)
+            for share in (50, 99):
+                bound = histogram.quantile(share / 100, before)
+                if bound is not None:
+                    attributes[f"latency_{each}_p{share}_ms"] = 1e3 * min(bound, 2 * histogram.bounds[-1])
+            self._latencies[each] = list(histogram.counts)
+        self._before = totals
+        return attributes
+
+    def _consumers_sampled(self) -> list[tuple[str, Attributes]]:
+        """Of the subscriptions that had something to do, those that need a look first."""
+        clients = self._runtime.clients
+        if clients is None:
+            return []
+        found: list[tuple[tuple[bool, int, int], str, Attributes]] = []
+        seen: dict[int, tuple[int, ...]] = {}
+        for each in clients.consumers():
+            figures = (each["delivered"], each["obsoleted"], each["lost"], each["queued"])
+            seen[each["number"]] = figures
+            before = self._consumers.get(each["number"], (0, 0, 0, 0))
+            if figures != before:
+                attributes: Attributes = {"type": "consumer", "node": self._runtime.name, **each}
+                del attributes["number"]
+                need = (each["behind"], each["queued"], figures[1] + figures[2] - before[1] - before[2])
+                found.append((need, f"consumer/{_thing(attributes)}", attributes))
+        self._consumers = seen
+        found.sort(key=lambda each: each[0], reverse=True)
+        return [(key, attributes) for _, key, attributes in found[:CONSUMERS_MAX]]
+
+    def _links_sampled(self) -> list[tuple[str, Attributes]]:
+        links = sorted(links_of(self._runtime), key=lambda link: (link["queued_bytes"], link["rtt_ms"] or 0.0))
+        name = self._runtime.name
+        return [(f"link/{name}/{link['peer']}", {"type": "link", "node": name, **link}) for link in links[-LINKS_MAX:]]
+
+    def _tallied(self) -> Iterator[tuple[str, Attributes]]:
+        name, tally = self._runtime.name, self._runtime.node.tally
+        for (way, rounds), events in tally.repaired.items():
+            if self._repairs.get((way, rounds)) != events:
+                self._repairs[way, rounds] = events
+                told = {"way": way, "rounds": rounds, "events": events}
+                yield f"repair/{name}/{way}/{rounds}", {"type": "repair", "node": name, **told}
+        for place, ((hop, group, key), events) in enumerate(tally.purged_keys.most_common(KEYS_MAX), 1):
+            of: Attributes = {"hop": hop, "reason": "obsolete", "group": group, "key": key, "events": events}
+            yield f"purge/{name}/{place}", {"type": "purge", "node": name, "place": place, **of}
+        tally.purged_keys.clear()
+
+
+def _thing(attributes: Attributes) -> str:
+    return f"{attributes['node']}/{attributes['client']}/{attributes['subscription']}"
+
+
+def figures(runtime: "Runtime") -> dict[str, int]:
+    """What is counted or kept elsewhere than in the counters, by the names it has in samples."""
+    node = runtime.node
+    waiting = node.links.waiting().values()
+    found = {
+        "streams": len(node.receiver.streams),
+        "streams_published": len(node.sender.streams),
+        "streams_incomplete": node.repair.incomplete,
+        "held_bytes": node.receiver.held_bytes,
+        "gossip_buffer_bytes": node.buffer.bytes,
+        "send_buffer_bytes": node.sender.bytes,
+        "links_queued_bytes": runtime.queued_bytes,
+        "links_waiting_events": sum(events for events, _ in waiting),
+        "links_waiting_bytes": sum(size for _, size in waiting),
+        "backlog": runtime.backlog,
+        "rounds": node._ctx.round,
+    }
+    for way in ("late", "gossip", "logger"):
+        found[f"repaired_{way}"] = 0
+    for (way, _), events in node.tally.repaired.items():
+        found[f"repaired_{way}"] += events
+    for (hop, why), events in node.tally.purged.items():
+        found[f"purged_{hop}_{why}"] = events
+    if runtime.clients is not None:
+        found |= runtime.clients.figures()
+    if runtime.store is not None:
+        found |= {f"store_{name}": value for name, value in runtime.store.figures().items()}
+    return found
+
+
+def links_of(runtime: "Runtime") -> Iterable[dict[str, Any]]:
+    """Each link that is in use: to whom, how far away that is, and what waits."""
+    rtts, waiting = runtime.node.selection.rtt_s, runtime.node.links.waiting()
+    for peer, queued_bytes, in_flight_bytes in runtime.links():
+        events, size = waiting.get(peer, (0, 0))
+        rtt_s = rtts.get(peer)
+        yield {
+            "peer": peer,
+            "rtt_ms": None if rtt_s is None else round(1e3 * rtt_s, 3),
+            "queued_bytes": queued_bytes + size,
+            "waiting_events": events,
+            "in_flight_bytes": in_flight_bytes,
+        }
