@@ -1,8 +1,10 @@
 """One way to one peer: a DEALER of its own, so that who is slow is slow alone.
 
-ZeroMQ would take megabytes for a peer that takes nothing, hidden where nobody can purge, count or bound them. So a
-link puts no more than a window of bytes on its socket; what is beyond waits here, in a bounded queue that drops its
-oldest. How much of the window is used is told by marks, which the peer sends back when it has taken all before them.
+ZeroMQ would take megabytes for a peer that takes nothing, hidden where nobody can purge, count or bound them. Events
+are held back before they come here, by the core's own window, which is smaller (protocol/links.py: there they can be
+purged). This one is for everything: no more than so many bytes are put on the socket, and what is beyond waits in a
+bounded queue that drops its oldest. How much is used is told by marks, which the peer sends back when it has taken all
+before them.
 
 A *session* is one life of the socket. It begins with a mark; nothing else is sent before that comes back, and so we
 know who is there. A mark that stays away for `silence_s` ends it, and whatever lay in its pipes goes with it: the next
@@ -33,8 +35,8 @@ COPY_BYTES_MAX = 64 * 1024
 class Limits:
     """What bounds a link, each with its trade-off."""
 
-    window_bytes: int = 1024 * 1024
-    """On the socket and not yet taken by the peer. Less purges sooner, more fills a longer way."""
+    window_bytes: int = 4 * 2**20
+    """On the socket and not yet taken by the peer, whatever it is; well over `Config.link_window_bytes`."""
     queue_bytes_max: int = 8 * 2**20
     """Waiting here. What is over is dropped, and repaired by gossip."""
     hwm: int = 64
@@ -190,7 +192,7 @@ class Link:
     # What comes back ------------------------------------------------------------------------------------------------
 
     def on_readable(self, now: float) -> Header | None:
-        """Take the marks that came back; who is there, if that is news."""
+        """Take the marks that came back; who is there, if a session has begun with it."""
         assert self.socket is not None
         news: Header | None = None
         while True:

@@ -23,7 +23,7 @@ from gossamer.broker.link import NEVER, Limits, Link
 from gossamer.messages.codec import FRAME_BYTES_MAX, decode
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.ids import NodeId
-from gossamer.protocol.inputs import Input, Met, Received
+from gossamer.protocol.inputs import Connected, Input, Met, Received
 
 TICK_S = 0.1
 IDLE_TICK_S = 5.0
@@ -156,8 +156,8 @@ class Mesh:
         for link in [link for link, (polled, _) in self._watched.items() if polled in self._ready]:
             news = link.on_readable(now)
             self._watch(link)
-            if news is not None and link.node is None:
-                taken.append(Met(news.node))
+            if news is not None:
+                taken.append(Met(news.node) if link.node is None else Connected(news.node))
         if self._router in self._ready:
             self._drain(taken, now)
         return taken

@@ -96,8 +96,8 @@ def purge_across_a_transaction(node: Node) -> None:
     class Careless(Links):
         __slots__ = ()
 
-        def _heads(self, packet: Packet) -> list[Head | None]:
-            return [None if head is None else _without_part(head) for head in super()._heads(packet)]
+        def _heads(self, packet: Packet) -> list[Head]:
+            return [_without_part(head) for head in super()._heads(packet)]
 
     become(node.links, Careless)
 
@@ -158,7 +158,7 @@ def purge_though_switched_off(node: Node) -> None:
     class Overzealous(Links):
         __slots__ = ()
 
-        def _heads(self, packet: Packet) -> list[Head | None]:
+        def _heads(self, packet: Packet) -> list[Head]:
             return [head for _, head in packet.heads()]
 
     become(node.links, Overzealous)

@@ -179,6 +179,10 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         )
         return Packet(self.stream, first, self.sizes[4 * low : 4 * high], self.blob[start:stop], holes)
 
+    def mark(self, hole: Hole) -> "Packet":
+        """One of its holes by itself: `cut` to that, without looking at the rest."""
+        return Packet(self.stream, hole.first, bytes(4 * (hole.last - hole.first + 1)), b"", (hole,))
+
     def thin(self, purged: Iterable[tuple[int, EventId]], final: bool = False) -> "Packet":
         """The packet without the events named, each of which leaves a hole that says what obsoleted it."""
         reasons = {seq: (hole.by, hole.final) for hole in self.holes for seq in range(hole.first, hole.last + 1)}

@@ -81,13 +81,13 @@ class Config:
     # Semantic reliability -------------------------------------------------------------------------------------------
     groups: Mapping[str, Group] = field(default_factory=dict)
     """The two switches of each group that is not like the default."""
-    link_window_bytes: int | None = None
+    link_window_bytes: int | None = 2**20
     """How many bytes of events may be under way to a peer that has not taken them in; None: any number. Beyond that
     they wait in the link's purging buffer. Small keeps what waits where it can be purged, large fills long links."""
     link_bandwidth_bps: float | None = None
     """Admission by a configured rate (bits a second) to each peer, instead of or besides the window."""
-    link_buffer_events_max: int = 1_024
-    link_buffer_bytes_max: int = 4 * 2**20
+    link_buffer_events_max: int = 16_384
+    link_buffer_bytes_max: int = 16 * 2**20
     link_policy: Literal["eager", "lazy", "random", "drop-new"] = "eager"
     """What a full link buffer drops: what is obsolete, at once (eager) or when there is no room (lazy), then at random;
     or just at random, or the newest. What is dropped without being obsolete is repaired later."""

@@ -5,7 +5,8 @@
 A link admits by a window of bytes that its peer has not taken in yet, by a configured bandwidth, or both. As long as it
 admits, nothing waits and nothing is purged, so an unsaturated link costs no latency. When it does not, events wait
 here, singly, and what a newer one obsoletes is purged: a newer one that waits, or one that merely passes through this
-node, since the peer will hear of it one way or another.
+node, since the peer will hear of it one way or another. A large packet of which nothing can ever be obsolete waits as
+a whole, since there is nothing to look for in it; but not for a bandwidth, which admits event by event.
 
 What is purged must not come back as a request for repair. So the next packet on the link carries a mark for it (a hole
 that names what obsoleted it: protocol/marks.py), final if that is safe. What is dropped for want of room without being
@@ -17,7 +18,7 @@ A new connection, or a new life of the peer, begins a new epoch: counts of the o
 """
 
 from collections.abc import Callable, Iterable
-from itertools import groupby
+from itertools import groupby, repeat
 
 from gossamer.messages.errors import PeerError
 from gossamer.messages.event import Head
@@ -26,6 +27,7 @@ from gossamer.messages.packet import EVENTS_MAX, Packet, Reason, assemble
 from gossamer.messages.wire import Data, Repair, Sent, Taken
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Effect, Send
+from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.purging import Entry, Omitted, PurgingBuffer
 
 NEVER = float("inf")
@@ -38,6 +40,8 @@ ROUNDING_BYTES = 1e-3
 BURST_S = 0.05
 """A link with a bandwidth may be so far ahead of it."""
 
+WHOLE_EVENTS = 16
+"""A packet with fewer events is taken apart in any case, and goes on together with its neighbours."""
 AWAITED_MAX = 10_000
 MARKS_MAX = 100_000
 MARKS_A_MESSAGE = 1_000
@@ -48,6 +52,9 @@ CHAIN_MAX = 64
 
 _Way = tuple[NodeId | None, int]
 """How an event travels: the origin and hops of its `Data`, or None for a `Repair`."""
+
+_Piece = tuple[int, Head | None, int, tuple[bytes | Packet, _Way]]
+"""What waits in a link's buffer: seq, head, size, and the bytes of one event, or a packet of several, and its way."""
 
 
 class Link:
@@ -60,7 +67,7 @@ class Link:
 
     def __init__(self, buffer: PurgingBuffer, epoch: int) -> None:
         self.buffer = buffer
-        self.seqs: dict[StreamId, set[int]] = {}
+        self.seqs: dict[StreamId, IntervalSet] = {}
         """What waits: an event that is asked for again while it waits goes once."""
         self.marks: dict[StreamId, dict[int, Reason]] = {}
         """What was purged and the peer has not been told of yet: by stream and seq."""
@@ -83,10 +90,15 @@ class Link:
     def waits(self, event: EventId) -> bool:
         return event.seq in self.seqs.get(event.stream, ())
 
+    def lacks(self, stream: StreamId, first: int, last: int) -> list[tuple[int, int]]:
+        """What of a span does not wait."""
+        seqs = self.seqs.get(stream)
+        return [(first, last)] if seqs is None else seqs.gaps(first, last)
+
     def left(self, entry: Entry) -> None:
         """It does not wait any more."""
         seqs = self.seqs[entry.stream]
-        seqs.discard(entry.seq)
+        seqs.remove(entry.seq, _last(entry))
         if not seqs:
             del self.seqs[entry.stream]
 
@@ -158,7 +170,7 @@ class Links:
         packets = message.packets if isinstance(message, Repair) else (message.packet,)
         size = sum(map(cost, packets))
         at_once = []
-        heads: list[list[Head | None]] = []
+        heads: list[list[Head]] = []
         for node in to:
             link = self._link(node)
             if not link.buffer and not link.marks and self._admits(link):
@@ -166,9 +178,7 @@ class Links:
                 at_once.append((node, link))
             else:
                 heads = heads or [self._heads(packet) for packet in packets]
-                kept: list[list[Head | None]] = heads
-                if self._is_logger(node):
-                    kept = [[None] * len(each) for each in heads]
+                kept = [[]] * len(packets) if self._is_logger(node) else heads
                 self._enqueue(node, link, message, zip(packets, kept, strict=True))
         if at_once:
             self._ctx.effects.append(Send(tuple(node for node, _ in at_once), message))
@@ -176,7 +186,7 @@ class Links:
                 self._probe(node, link)
 
     def _enqueue(
-        self, node: NodeId, link: Link, message: Data | Repair, packets: Iterable[tuple[Packet, list[Head | None]]]
+        self, node: NodeId, link: Link, message: Data | Repair, packets: Iterable[tuple[Packet, list[Head]]]
     ) -> None:
         way: _Way = (message.origin, message.hops) if isinstance(message, Data) else (None, 0)
         self._saturated[node] = link
@@ -185,16 +195,43 @@ class Links:
             for hole in packet.holes:
                 for seq in range(hole.first, hole.last + 1):
                     self._mark(link, packet.stream, seq, (hole.by, hole.final))
-            for (seq, piece), head in zip(packet.encoded(), heads, strict=True):
-                if way[0] is None and link.buffer.full:
-                    # A repair throws nothing out: it is asked for oldest first, and would be thrown out in its turn.
+            waiting = self._pieces(link, packet, heads, way)
+            if way[0] is not None:
+                self._wait(link, packet.stream, waiting)
+                continue
+            for piece in waiting:
+                # A repair throws nothing out: it is asked for oldest first, and would be thrown out in its turn.
+                if not link.buffer.full:
+                    self._wait(link, packet.stream, [piece])
+                else:
                     link.dropped += 1
                     self._ctx.tally.purge("link", "room", packet.stream, None)
-                    continue
-                seqs = link.seqs.setdefault(packet.stream, set())
-                if seq not in seqs:
-                    seqs.add(seq)
-                    self._note(link, link.buffer.append(packet.stream, seq, head, len(piece), (piece, way)))
+
+    def _pieces(self, link: Link, packet: Packet, heads: list[Head], way: _Way) -> list[_Piece]:
+        """What of a packet does not wait yet, as it is to wait."""
+        first, last = packet.first, packet.last
+        lacking = link.lacks(packet.stream, first, last)
+        if not heads and not packet.holes and packet.count >= WHOLE_EVENTS and self._bytes_per_s is None:
+            parts = [packet.cut(*part) for part in lacking]
+            return [(part.first, None, len(part.blob), (part, way)) for part in parts]
+        pieces: list[_Piece] = [
+            (seq, head, len(piece), (piece, way))
+            for (seq, piece), head in zip(packet.encoded(), heads or repeat(None), strict=False)
+        ]
+        if way[0] is None and packet.stream in link.marks:  # purged here, and the peer is about to be told
+            marks = link.marks[packet.stream]
+            pieces = [piece for piece in pieces if piece[0] not in marks]
+        if lacking == [(first, last)]:
+            return pieces
+        fresh = IntervalSet(lacking)
+        return [piece for piece in pieces if piece[0] in fresh]
+
+    def _wait(self, link: Link, stream: StreamId, pieces: list[_Piece]) -> None:
+        if pieces:
+            seqs = link.seqs.setdefault(stream, IntervalSet())
+            for seq, _, _, (piece, _) in pieces:
+                seqs.add(seq, piece.last if isinstance(piece, Packet) else seq)
+            self._note(link, link.buffer.extend(stream, pieces))
 
     def passing(self, packet: Packet) -> None:
         """An event has come to this node: what it obsoletes need not wait for any link any more."""
@@ -202,28 +239,33 @@ class Links:
             return
         if self._ctx.config.link_policy not in ("eager", "lazy"):
             return
-        for (seq, _), head in zip(packet.encoded(), self._heads(packet), strict=True):
+        for (seq, _), head in zip(packet.encoded(), self._heads(packet), strict=False):
             for link in self._saturated.values():
                 self._note(link, link.buffer.passing(packet.stream, seq, head))
 
-    def _heads(self, packet: Packet) -> list[Head | None]:
-        if self._ctx.config.group(group_of(packet.stream)).purging:
-            try:
-                return [_on_a_link(head) for _, head in packet.heads()]
-            except PeerError:
-                pass  # a peer's rubbish, passed on: nobody can tell what it obsoletes
-        return [None] * sum(map(bool, packet.table()))
+    def _heads(self, packet: Packet) -> list[Head]:
+        """What counts for purging on a link, for each event that is present; nothing if none can be obsolete, or make
+        another so."""
+        if not self._ctx.config.group(group_of(packet.stream)).purging:
+            return []
+        try:
+            heads = [head for _, head in packet.heads()]
+        except PeerError:
+            return []  # a peer's rubbish, passed on: nobody can tell what it obsoletes
+        if all(head.key is None and head.relation is None for head in heads):
+            return []
+        return [_on_a_link(head) for head in heads]
 
     def _note(self, link: Link, omissions: Iterable[Omitted]) -> None:
         for omitted in omissions:
-            entry = omitted.entry
+            entry, by = omitted.entry, omitted.by
             link.left(entry)
             key = None if entry.head is None else entry.head.key
-            self._ctx.tally.purge("link", "room" if omitted.by is None else "obsolete", entry.stream, key)
-            if omitted.by is None:
-                link.dropped += 1
+            self._ctx.tally.purge("link", "room" if by is None else "obsolete", entry.stream, key)
+            if by is None:
+                link.dropped += _last(entry) - entry.seq + 1
             else:
-                self._mark(link, entry.stream, entry.seq, (_by(entry.stream, omitted.by), False))
+                self._mark(link, entry.stream, entry.seq, (_by(entry.stream, by), False))
 
     def _mark(self, link: Link, stream: StreamId, seq: int, reason: Reason) -> None:
         marks = link.marks.setdefault(stream, {})
@@ -335,7 +377,9 @@ class Links:
         self._resolve(link, marks)
         messages: list[Data | Repair] = []
         for (stream, way), run in groupby(entries, key=lambda entry: (entry.stream, entry.payload[1])):
-            messages += [_message(way, packet) for packet in _joined(stream, list(run), marks.get(stream, {}))]
+            packets = _joined(stream, list(run), marks.get(stream, {}))
+            packets.sort(key=lambda packet: not packet.blob)  # marks alone after what they name: then none has to wait
+            messages += [_message(way, packet) for packet in packets]
         left = [packet for stream, reasons in marks.items() for packet in _joined(stream, [], reasons)]
         messages += [Repair(tuple(left[at : at + MARKS_A_MESSAGE])) for at in range(0, len(left), MARKS_A_MESSAGE)]
         return messages
@@ -345,7 +389,7 @@ class Links:
         are not missed yet, and go with their neighbours: one packet for many."""
         last: dict[StreamId, int] = {}
         for entry in entries:
-            last[entry.stream] = max(entry.seq, last.get(entry.stream, -1))
+            last[entry.stream] = max(_last(entry), last.get(entry.stream, -1))
         marks: dict[StreamId, dict[int, Reason]] = {}
         for stream, reasons in list(link.marks.items()):
             if stream not in link.seqs:
@@ -404,6 +448,12 @@ def _on_a_link(head: Head) -> Head:
     return Head() if head.relation is not None and head.relation.commit is not None else head
 
 
+def _last(entry: Entry) -> int:
+    """The last seq of what an entry stands for."""
+    piece = entry.payload[0]
+    return piece.last if isinstance(piece, Packet) else entry.seq
+
+
 def _by(stream: StreamId, event: EventId) -> int | EventId:
     """As a hole of a stream names it."""
     return event.seq if event.stream == stream else event
@@ -422,7 +472,13 @@ def _message(way: _Way, packet: Packet) -> Data | Repair:
 def _joined(stream: StreamId, entries: list[Entry], marks: dict[int, Reason]) -> list[Packet]:
     """Entries of one stream, and the marks next to them, as few packets; the marks used are taken out. Without entries:
     the marks alone."""
-    pieces: dict[int, bytes | Reason] = {entry.seq: entry.payload[0] for entry in entries}
+    whole = [entry.payload[0] for entry in entries if isinstance(entry.payload[0], Packet)]
+    if len(whole) == len(entries) and not marks:
+        return whole
+    pieces: dict[int, bytes | Reason] = {}
+    for entry in entries:
+        piece = entry.payload[0]
+        pieces.update(piece.encoded() if isinstance(piece, Packet) else ((entry.seq, piece),))
     if not entries:
         pieces = dict(marks)
         marks.clear()

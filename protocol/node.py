@@ -460,7 +460,7 @@ class Node:
         fresh = self.receiver.accept(packet, from_logger, own=origin == self._ctx.node)
         if fresh:
             self._took(packet.stream)
-            if self.links.saturated:
+            if self.links.saturated and origin != self._ctx.node:  # what is published here goes to the links itself
                 self.links.passing(packet)
             for part in fresh:
                 self.buffer.add(part, self._ctx.round)

@@ -130,21 +130,40 @@ class Receiver:
         return event.stream in self.retired if stream is None else stream.has(event.seq)
 
     def _accept_marked(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
-        """Events first, since a mark may name one of them; then each mark if it is final, or what it names is here."""
+        """Each mark counts if it is final, or what it names is here, or comes with it; with what lies between. The
+        others wait."""
         fresh: list[Packet] = []
         at = packet.first
-        for hole in packet.holes:
+        waiting = self._waiting_holes(packet)
+        for hole in waiting:
             if at < hole.first:
                 fresh += self._accept(packet.cut(at, hole.first - 1), from_logger)
             at = hole.last + 1
         if at <= packet.last:
             fresh += self._accept(packet.cut(at, packet.last), from_logger)
-        for hole in packet.holes:
+        for hole in waiting:
             fresh += self._accept_mark(packet, hole, from_logger)
         return tuple(fresh)
 
+    def _waiting_holes(self, packet: Packet) -> tuple[Hole, ...]:
+        """Those marks of a packet that do not count yet; all of them if it is not certain that its events are taken."""
+        stream = self.streams.get(packet.stream)
+        if stream is not None and (stream.limit is not None or (stream.gaps is not None and stream.gaps.sealed)):
+            return packet.holes
+        if self._is_full(packet):
+            return packet.holes
+        sizes, first, last = packet.table(), packet.first, packet.last
+        believed, waiting = not self._ctx.logger, []
+        for hole in packet.holes:
+            by = hole.by
+            if isinstance(by, int) and first <= by <= last and sizes[by - first]:
+                continue
+            if not (hole.final and believed) and not self.has(packet.obsoleter(hole)):
+                waiting.append(hole)
+        return tuple(waiting)
+
     def _accept_mark(self, packet: Packet, hole: Hole, from_logger: bool) -> tuple[Packet, ...]:
-        mark, by = packet.cut(hole.first, hole.last), packet.obsoleter(hole)
+        mark, by = packet.mark(hole), packet.obsoleter(hole)
         # A logger's word that it has something is believed: it waits for what makes up for it, safe or not.
         if (hole.final and not self._ctx.logger) or self.has(by):
             return self._accept(mark, from_logger)

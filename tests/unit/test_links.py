@@ -6,13 +6,13 @@ import pytest
 
 from gossamer.messages.event import Commit, Content, Relation
 from gossamer.messages.ids import EventId
-from gossamer.messages.packet import Hole, Packet, pack
+from gossamer.messages.packet import EVENTS_MAX, Hole, Packet, pack
 from gossamer.messages.wire import Beat, Data, Echo, Idle, Member, Repair, Roster, Sent, Taken
 from gossamer.protocol import links as links_module
 from gossamer.protocol.config import Group
 from gossamer.protocol.effects import Deliver, Send
 from gossamer.protocol.inputs import Connected, Publish, Wake
-from gossamer.protocol.links import BURST_S, CONTROL_BYTES, NEVER, Links, cost
+from gossamer.protocol.links import BURST_S, CONTROL_BYTES, NEVER, WHOLE_EVENTS, Links, cost
 from machines import S, T, context, keyed, marked, node, packet, receive, sent
 
 SIZE = cost(packet(0))
@@ -46,6 +46,10 @@ class Bench:
 
     def events(self, *packets, to="b"):
         return events_in(self.send(*(by(event, to) for event in packets)))
+
+    def send_taken(self, to="b"):
+        self.links.on_taken(to, Taken(self.epoch[to], self.links._links[to].sent))
+        return self.send()
 
     def taken(self, count, to="b"):
         """The peer has taken in so many bytes of what it was sent in this session."""
@@ -127,7 +131,7 @@ def test_a_multicast_stays_one_send_for_the_links_that_admit_it():
 
 
 def test_without_window_and_bandwidth_there_are_no_links():
-    me, _ = node(brokers="ab")
+    me, _ = node(brokers="ab", link_window_bytes=None)
     assert not me.links.enabled
     me.handle(Publish(S.replace("~a", "~me"), (keyed(0, "x").events()[0],)), 0.0)
     assert me.links.waiting() == {}
@@ -550,3 +554,34 @@ def test_every_event_goes_as_itself_or_as_a_mark_whatever_the_peer_takes_when():
             while name in marks:
                 name = marks[name]
             assert name in got, "what a mark names has come, or was replaced in turn"
+
+
+# Whole packets --------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_packet_of_which_nothing_can_be_obsolete_waits_as_it_is():
+    bench = closed()
+    large, larger = packet(0, WHOLE_EVENTS - 1), packet(0, 2 * WHOLE_EVENTS - 1)
+    assert bench.events(large) == []
+    assert bench.links.waiting() == {"b": (1, len(large.blob))}
+    assert bench.events(larger) == []
+    assert bench.links.waiting() == {"b": (2, len(larger.blob))}, "what is new of it"
+    told = [" ".join(map(str, range(first, first + WHOLE_EVENTS))) for first in (0, WHOLE_EVENTS)]
+    assert bench.everything_taken() + bench.everything_taken() == told
+    assert not bench.links.saturated
+
+
+def test_a_repair_of_what_was_purged_here_adds_nothing_to_the_mark_that_tells_so():
+    bench = closed()
+    assert bench.events(keyed(0, "x"), keyed(1, "x")) == []
+    bench.send(Send(("b",), Repair((keyed(0, "x"),))))
+    assert bench.links.waiting() == {"b": (1, len(keyed(1, "x").blob))}
+    assert bench.everything_taken() == ["0→1 1"]
+
+
+def test_marks_alone_go_after_what_they_name():
+    bench = closed(link_window_bytes=100 * SIZE)
+    bench.events(*(keyed(seq, "x") for seq in range(EVENTS_MAX + 10)))
+    packets = [message.packet for _, message in sent(bench.send_taken(), Data)]
+    assert [bool(each.blob) for each in packets] == [True, False]
+    assert packets[0].last == EVENTS_MAX + 9

@@ -187,7 +187,7 @@ def test_one_answer_is_bounded_in_bytes_and_in_packets():
     me, _ = node(brokers="ab")
     for seq in range(PACKETS_MAX + 1):
         me.handle(Received("a", Data("a", packet(seq))), 0.0)
-    ((_, repair),) = sent(receive(me, "b", Request((span(0, PACKETS_MAX),))))
+    ((_, repair),) = sent(receive(me, "b", Request((span(0, PACKETS_MAX),))), Repair)
     assert len(repair.packets) == PACKETS_MAX
 
 
