@@ -24,8 +24,6 @@ BROKERS = ("broker-1", "broker-2", "broker-3")
 LOGGER = "logger-1"
 WATCHED = ("price > 150", "symbol IN ('IBM', 'SAP')")
 TOO_SLOW = 50
-ROUNDS = 2
-"""How often the publisher is measured without and with the slow subscriber, in turn."""
 STALLED = 0.25
 """A publisher that is slower than this share of its rate is held up; one that had to wait would be at 1 / TOO_SLOW."""
 PATIENCE_S = 60.0
@@ -40,12 +38,14 @@ Asking = Generator[None, None, dict[str, Any]]
 class Timing:
     """How long the scenes are, in seconds."""
 
-    measured: float = 4.0
+    rounds: int = 4
+    """How often the publisher is measured without and with the slow subscriber, in turn."""
+    measured: float = 2.0
     changing: float = 6.0
     failing: float = 8.0
 
 
-SHORT = Timing(measured=0.5, changing=1.0, failing=1.5)
+SHORT = Timing(rounds=2, measured=0.5, changing=1.0, failing=1.5)
 
 
 class Failed(GossamerError):
@@ -230,7 +230,7 @@ class Story:
     def _measure(self) -> Iterator[None]:
         without: list[dict[str, Any]] = []
         slowed: list[dict[str, Any]] = []
-        for number in range(ROUNDS):
+        for number in range(self.timing.rounds):
             if number:
                 yield from self._ask("slow", "unsubscribe")
             self.scene = "as fast as it goes, without the slow subscriber"

@@ -2,79 +2,13 @@
 
 import asyncio
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
 import gossamer
-from gossamer.broker.runtime import Runtime
-from gossamer.broker.sessions import ClientLimits, Sessions
-from gossamer.protocol.config import Config
-from processes import BRISK, until
-
-PATIENCE_S = 15.0
-
-
-class Broker:
-    """A broker in this process."""
-
-    def __init__(self, *peers: str, **limits: object) -> None:
-        self.clients = Sessions(limits=ClientLimits(**limits))
-        self.runtime = Runtime(peers=peers, config=Config(**BRISK), clients=self.clients).start()
-        until(lambda: self.runtime.status == "member", "the broker to be a member")
-        self.url, self.address = self.clients.address, self.runtime.address
-
-
-@pytest.fixture
-def brokers():
-    started = []
-
-    def start(*peers, **limits):
-        started.append(Broker(*peers, **limits))
-        return started[-1]
-
-    yield start
-    for broker in started:
-        broker.runtime.kill()
-        assert broker.runtime.failure is None
-
-
-@pytest.fixture
-def broker(brokers):
-    return brokers()
-
-
-def run(main, *arguments):
-    async def bounded():
-        async with asyncio.timeout(PATIENCE_S):
-            return await main(*arguments)
-
-    return asyncio.run(bounded())
-
-
-async def take(sub, count):
-    return [await anext(sub) for _ in range(count)]
-
-
-def seqs(events):
-    return [event.attributes["n"] for event in events]
-
-
-def wait_for_members(*processes):
-    """Everybody has heard of everybody: what is published now has to be logged."""
-
-    async def main():
-        async with gossamer.connect(processes[0].url) as client:
-            await client.publish({}, ack="logged")
-
-    run(main)
-
-
-@asynccontextmanager
-async def two(first, second):
-    async with gossamer.connect(first) as one, gossamer.connect(second) as other:
-        yield one, other
-
+from clients import run, seqs, take, two, wait_for_members
+from processes import until
 
 # Publishing and subscribing -------------------------------------------------------------------------------------------
 
