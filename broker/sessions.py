@@ -14,7 +14,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import zmq
@@ -91,6 +91,11 @@ class ClientLimits:
     """A client that says nothing for so long is gone."""
     return_s: float = 60.0
     """And so long its stream waits for it to return."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if getattr(self, each.name) <= 0:
+                raise UsageError(f"{each.name} must be more than 0, not {getattr(self, each.name)}")
 
 
 class Session:

@@ -15,23 +15,28 @@ def broker(
     name: options.Name = None,
     config: options.ConfigFile = None,
     faults: options.FaultSpec = None,
+    http: options.Http = None,
+    telemetry_interval_s: options.TelemetryInterval = None,
     log_format: options.LogFormat = None,
+    log_level: options.LogLevel = None,
     json: options.AsJson = False,
     deliveries: options.Deliveries = None,
 ) -> None:
     """Run a broker. The first of a mesh needs no --peer; every other is told at least one."""
     flags = {
         "listen": listen, "mesh": mesh, "advertise": advertise, "peer": peer, "name": name, "faults": faults,
-        "log_format": log_format,
+        "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
-    defaults = {"listen": options.LISTEN, "mesh": options.MESH, "peer": [], "log_format": "human"}
-    found, protocol = options.settle(config, flags, defaults)
-    start_logging(found["log_format"])
+    found, protocol = options.settle(config, flags, {"listen": options.LISTEN, "mesh": options.MESH})
+    start_logging(found["log_format"], found["log_level"])
     serve(
         "broker",
         json,
+        found["http"],
         serving.broker,
         listen=found["listen"],
+        limits=found["clients"],
+        telemetry_interval_s=found["telemetry_interval_s"],
         bind=found["mesh"],
         name=found["name"],
         advertise=found["advertise"],

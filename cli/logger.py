@@ -25,7 +25,10 @@ def logger(
     name: options.Name = None,
     config: options.ConfigFile = None,
     faults: options.FaultSpec = None,
+    http: options.Http = None,
+    telemetry_interval_s: options.TelemetryInterval = None,
     log_format: options.LogFormat = None,
+    log_level: options.LogLevel = None,
     json: options.AsJson = False,
 ) -> None:
     """Run a logger. It has the name that it had on its store before."""
@@ -35,16 +38,17 @@ def logger(
 
     flags = {
         "mesh": mesh, "advertise": advertise, "peer": peer, "store": store, "name": name, "faults": faults,
-        "log_format": log_format,
+        "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
-    defaults = {"mesh": options.MESH, "peer": [], "store": STORE, "log_format": "human"}
-    found, protocol = options.settle(config, flags, defaults)
-    start_logging(found["log_format"])
+    found, protocol = options.settle(config, flags, {"mesh": options.MESH, "store": STORE})
+    start_logging(found["log_format"], found["log_level"])
     with Store(found["store"]) as opened:
         serve(
             "logger",
             json,
+            found["http"],
             Runtime,
+            telemetry_interval_s=found["telemetry_interval_s"],
             bind=found["mesh"],
             name=found["name"],
             advertise=found["advertise"],

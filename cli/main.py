@@ -1,4 +1,4 @@
-"""The `gossamer` command: one file a subcommand, errors as one line, exit code 2 for bad input."""
+"""The `gossamer` command: one file a subcommand, errors as one line, exit code 2 for bad input, 1 for what failed."""
 
 import sys
 from importlib.metadata import version
@@ -12,9 +12,19 @@ from gossamer.cli.demo import demo
 from gossamer.cli.logger import logger
 from gossamer.cli.match import match
 from gossamer.cli.up import up
-from gossamer.messages.errors import GossamerError
+from gossamer.messages.errors import (
+    BufferFull,
+    ConnectionLost,
+    GossamerError,
+    NotAuthorized,
+    Superseded,
+    Timeout,
+)
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Content-based publish/subscribe that never stalls.")
+FAILURES = (ConnectionLost, Timeout, BufferFull, NotAuthorized, Superseded)
+"""What went wrong though it was asked for rightly: exit code 1."""
+
+app = typer.Typer(no_args_is_help=True, help="Content-based publish/subscribe that never stalls.")
 app.add_typer(lab.app, name="lab")
 app.command()(up)
 app.command()(broker)
@@ -39,12 +49,12 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; bad input is one clear line on stderr and exit code 2."""
+    """Run the command; whatever is wrong is one clear line on stderr."""
     command = typer.main.get_command(app)
     try:
         code = command.main(arguments, prog_name="gossamer", standalone_mode=False)
     except GossamerError as error:
-        sys.exit(complain(str(error)))
+        sys.exit(complain(str(error), 1 if isinstance(error, FAILURES) else 2))
     except Exception as error:
         # Typer's own usage errors carry an exit code and a message; anything else is a bug and shows its story.
         if not hasattr(error, "format_message"):
@@ -54,6 +64,10 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def complain(message: str) -> int:
+def complain(message: str, code: int = 2) -> int:
     print(f"gossamer: {' '.join(message.split())}", file=sys.stderr)
-    return 2
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,17 @@
 """Where a setting comes from: a flag, else the environment (`GOSSAMER_…`), else the file of `--config`, else a default.
 
-The file is TOML. It takes what the flags take, by the same names, and the protocol's own settings (protocol/config.py):
+The file is TOML. It takes what the flags take, by the same names, the protocol's own settings (protocol/config.py), and
+what clients may ask for (`ClientLimits` in broker/sessions.py):
 
     mesh = "tcp://0.0.0.0:7401"
     peer = ["tcp://10.0.0.5:7401"]
+    telemetry_interval_s = 10
 
     [protocol]
     round_interval_s = 0.1
+
+    [clients]
+    subscriptions_max = 100
 """
 
 import tomllib
@@ -16,11 +21,14 @@ from typing import Annotated, Any
 
 import typer
 
+from gossamer.broker.sessions import ClientLimits
+from gossamer.broker.telemetry import INTERVAL_S
 from gossamer.messages.errors import UsageError
 from gossamer.protocol.config import Config
 
 LISTEN = "tcp://127.0.0.1:7400"
 MESH = "tcp://127.0.0.1:7401"
+HTTP = "tcp://127.0.0.1:7480"
 
 Listen = Annotated[
     str | None,
@@ -50,22 +58,59 @@ FaultSpec = Annotated[
 LogFormat = Annotated[
     str | None, typer.Option("--log-format", envvar="GOSSAMER_LOG_FORMAT", help="human or json. [human]")
 ]
+LogLevel = Annotated[
+    str | None, typer.Option("--log-level", envvar="GOSSAMER_LOG_LEVEL", help="debug, info, warning or error. [info]")
+]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        envvar="GOSSAMER_HTTP",
+        help=f"Where to serve /healthz, /metrics and /mesh, or off. [{HTTP}, or a free port if that is taken]",
+    ),
+]
+TelemetryInterval = Annotated[
+    float | None,
+    typer.Option(
+        "--telemetry-interval-s",
+        envvar="GOSSAMER_TELEMETRY_INTERVAL_S",
+        help=f"How often to tell of itself in $sys; 0: never. [{INTERVAL_S:g}]",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="When ready, one JSON object on one line.")]
 Deliveries = Annotated[Path | None, typer.Option("--deliveries", hidden=True, help="Append what is delivered.")]
 
 LISTS = ("peer",)
+NUMBERS = ("telemetry_interval_s",)
+COMMON = {"peer": [], "log_format": "human", "log_level": "info", "telemetry_interval_s": INTERVAL_S}
+"""Defaults of all that run a member."""
 
 
 def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], Config]:
-    """The settings by name, and the protocol's. `flags` has all names that may be set, None where not given."""
+    """The settings by name, and the protocol's. `flags` has all names that may be set, None where not given; `clients`
+    among the settings are `ClientLimits`."""
     found = _read(path) if path is not None else {}
-    protocol = found.pop("protocol", {})
+    protocol = _table(path, "protocol", found.pop("protocol", {}), Config)
+    clients = _table(path, "clients", found.pop("clients", {}), ClientLimits)
     for name, value in found.items():
         if name not in flags:
-            raise UsageError(f"{path}: there is no setting {name!r}; there are {', '.join(sorted(flags))}, [protocol]")
+            there = f"{', '.join(sorted(flags))}, [protocol], [clients]"
+            raise UsageError(f"{path}: there is no setting {name!r}; there are {there}")
         _check_kind(path, name, value)
     given = {name: value for name, value in flags.items() if value not in (None, [])}
-    return {**dict.fromkeys(flags), **defaults, **found, **given}, _protocol(path, protocol)
+    settled: dict[str, Any] = {**dict.fromkeys(flags), **COMMON, **defaults, **found, **given}
+    settled["clients"] = ClientLimits(**clients)
+    if settled["telemetry_interval_s"] < 0:
+        raise UsageError(f"telemetry_interval_s is 0 or more, not {settled['telemetry_interval_s']}")
+    return settled, Config(**protocol)
+
+
+def http_address(given: str | None) -> str | None:
+    """As it may be written: host:port, http://host:port, tcp://host:port; None for `off`."""
+    text = given or HTTP
+    if text == "off":
+        return None
+    return f"tcp://{text.removeprefix('http://').removeprefix('tcp://').rstrip('/')}"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -81,18 +126,21 @@ def _check_kind(path: Path | None, name: str, value: object) -> None:
     if name in LISTS:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise UsageError(f"{path}: {name} is a list of strings, not {value!r}")
+    elif name in NUMBERS:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"{path}: {name} is a number, not {value!r}")
     elif not isinstance(value, str):
         raise UsageError(f"{path}: {name} is a string, not {value!r}")
 
 
-def _protocol(path: Path | None, given: object) -> Config:
+def _table(path: Path | None, table: str, given: object, of: type[Config] | type[ClientLimits]) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise UsageError(f"{path}: [protocol] is a table")
-    kinds = {each.name: type(each.default) for each in fields(Config)}
+        raise UsageError(f"{path}: [{table}] is a table")
+    kinds = {each.name: type(each.default) for each in fields(of)}
     for name, value in given.items():
         if name not in kinds:
-            raise UsageError(f"{path}: the protocol has no setting {name!r}")
+            raise UsageError(f"{path}: there is no setting {name!r} in [{table}]; there are {', '.join(sorted(kinds))}")
         fits = (int, float) if kinds[name] is float else int if name == "faults" else kinds[name]
         if isinstance(value, bool) or not isinstance(value, fits):
             raise UsageError(f"{path}: {name} = {value!r} is not of the kind of its default")
-    return Config(**given)
+    return given

@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 
 import typer
 
+from gossamer.broker.http import Monitor
 from gossamer.broker.runtime import Runtime
+from gossamer.cli.options import http_address
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import Packet
 from gossamer.protocol.effects import Status
@@ -37,11 +39,14 @@ class Announcement:
             told = {"role": self._role, "node": name, "mesh": address}
             if clients is not None:
                 told["url"] = clients.address
+            if self.runtime.http is not None:
+                told["http"] = self.runtime.http
             if self._as_json:
                 print(json.dumps(told), flush=True)
             else:
                 served = "" if clients is None else f"clients {clients.address}, "
-                print(f"{self._role} {name} is ready: {served}mesh {address}", flush=True)
+                seen = "" if self.runtime.http is None else f", http {self.runtime.http}"
+                print(f"{self._role} {name} is ready: {served}mesh {address}{seen}", flush=True)
 
 
 def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:
@@ -52,10 +57,21 @@ def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:
     return {"on_deliver": lambda packet: print(packet.stream, packet.first, packet.last, file=file) or None}
 
 
-def serve(role: str, as_json: bool, make: Callable[..., Runtime], **options: Any) -> None:
+def monitor(http: str | None, *runtimes: Runtime) -> Monitor | None:
+    """Serve the pages of these where it was said, or at the default or any free port; None if switched off."""
+    address = http_address(http)
+    return None if address is None else Monitor(address, runtimes, or_free=http is None)
+
+
+def serve(role: str, as_json: bool, http: str | None, make: Callable[..., Runtime], **options: Any) -> None:
     """Run until told to end; a second time ends at once."""
     announcement = Announcement(role, as_json)
     runtime = announcement.runtime = make(on_became=announcement.on_became, **options)
+    try:
+        pages = monitor(http, runtime)
+    except GossamerError:
+        runtime.kill()
+        raise
     # What was imported stays, and events have no cycles: looking for some after every few hundred of them is in vain.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -66,6 +82,8 @@ def serve(role: str, as_json: bool, make: Callable[..., Runtime], **options: Any
         runtime.join()
     except Terminated:
         _stop(runtime)
+    if pages is not None:
+        pages.close()
     if runtime.failure is not None:
         print(f"gossamer: {runtime.name} failed: {runtime.failure!r}", file=sys.stderr)
         raise typer.Exit(1)

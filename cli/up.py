@@ -12,6 +12,8 @@ import typer
 
 from gossamer.cli import options
 from gossamer.cli.logs import start_logging
+from gossamer.cli.process import monitor
+from gossamer.messages.errors import GossamerError
 from gossamer.sdk.embedded import Embedded, free_or
 
 DATA = Path("gossamer-data")
@@ -25,17 +27,19 @@ def up(
         Path | None, typer.Option("--data", envvar="GOSSAMER_DATA", help=f"The folder to keep events in. [./{DATA}]")
     ] = None,
     config: options.ConfigFile = None,
+    http: options.Http = None,
+    telemetry_interval_s: options.TelemetryInterval = None,
     log_format: options.LogFormat = None,
+    log_level: options.LogLevel = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a broker and a logger. A default port that is taken is replaced by a free one."""
     flags = {
         "listen": listen, "mesh": mesh, "peer": peer, "data": None if data is None else str(data),
-        "log_format": log_format,
+        "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
-    defaults = {"peer": [], "data": str(DATA), "log_format": "human"}
-    found, protocol = options.settle(config, flags, defaults)
-    start_logging(found["log_format"])
+    found, protocol = options.settle(config, flags, {"data": str(DATA)})
+    start_logging(found["log_format"], found["log_level"])
     ended = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:
@@ -49,12 +53,23 @@ def up(
         mesh=found["mesh"] or free_or(options.MESH),
         peers=tuple(found["peer"]),
         config=protocol,
+        limits=found["clients"],
+        telemetry_interval_s=found["telemetry_interval_s"],
     )
+    try:
+        pages = monitor(found["http"], node.broker, node.logger)
+    except GossamerError:
+        node.stop()
+        raise
     told = {"role": "up", "node": node.broker.name, "url": node.url, "mesh": node.broker.address, "data": found["data"]}
+    if pages is not None:
+        told["http"] = pages.url
     if as_json:
         print(json.dumps(told), flush=True)
     else:
-        print(f"clients  {told['url']}\nmesh     {told['mesh']}\ndata     {told['data']}", flush=True)
+        names = {"url": "clients"}
+        lines = [f"{names.get(name, name):8} {told[name]}" for name in ("url", "mesh", "http", "data") if name in told]
+        print("\n".join(lines), flush=True)
     while not ended.wait(1.0) and node.broker.failure is None and node.logger.failure is None:
         pass
     failure = node.broker.failure or node.logger.failure
@@ -62,3 +77,5 @@ def up(
         print(f"gossamer: {failure!r}", file=sys.stderr)
         raise typer.Exit(1)
     node.stop()
+    if pages is not None:
+        pages.close()

@@ -13,6 +13,7 @@ from gossamer.broker import serving
 from gossamer.broker.addresses import split
 from gossamer.broker.faults import Faults
 from gossamer.broker.runtime import Runtime
+from gossamer.broker.sessions import ClientLimits
 from gossamer.messages.errors import GossamerError, Timeout
 from gossamer.protocol.config import Config
 
@@ -38,6 +39,8 @@ class Embedded:
         peers: tuple[str, ...] = (),
         config: Config | None = None,
         faults: Faults | None = None,
+        limits: ClientLimits | None = None,
+        telemetry_interval_s: float = 0.0,
     ) -> "Embedded":
         """Start them, and wait until they are members."""
         # Here, because SQLAlchemy takes a third of a second that no plain client should spend.
@@ -52,7 +55,13 @@ class Embedded:
         store = Store(f"sqlite:///{Path(data) / 'gossamer.db'}")
         started: list[Runtime] = []
         try:
-            logger = Runtime(ANYWHERE, peers=peers, config=config, store=Writer(store))
+            logger = Runtime(
+                ANYWHERE,
+                peers=peers,
+                config=config,
+                store=Writer(store),
+                telemetry_interval_s=telemetry_interval_s,
+            )
             started.append(logger.start())
             _await(logger)
             broker = serving.broker(
@@ -61,6 +70,8 @@ class Embedded:
                 peers=(logger.address, *peers),
                 config=config,
                 faults=faults,
+                limits=limits,
+                telemetry_interval_s=telemetry_interval_s,
             )
             started.append(broker.start())
             _await(broker)

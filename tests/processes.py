@@ -120,6 +120,7 @@ class Process:
         self.name: str = told["node"]
         self.address: str = told["mesh"]
         self.url: str = told.get("url", "")
+        self.http: str = told.get("http", "")
         return self
 
     def kill(self) -> None:

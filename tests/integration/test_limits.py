@@ -72,7 +72,6 @@ def event(stream: str, first: int = 0) -> Packet:
     [
         ({"selector_length_max": 10}, Subscribe(1, "price > 100.5", 8), "at most 10 characters, not 13"),
         ({"buffer_events_max": 10}, Subscribe(1, "", 8, buffer=11), "at most 10 events, not 11"),
-        ({"subscriptions_max": 0}, Subscribe(1, "", 8), "at most 0 subscriptions"),
     ],
 )
 def test_a_subscription_that_is_too_much_is_refused_and_the_session_goes_on(start, limits, asked, reason):
@@ -85,6 +84,18 @@ def test_a_subscription_that_is_too_much_is_refused_and_the_session_goes_on(star
         while raw.hear(Acks).sent != 0:  # the first may say that nothing has come yet
             pass
     assert runtime.counters.refusals == {"limit": 1}
+
+
+def test_one_subscription_too_many_is_refused(start):
+    runtime = start(subscriptions_max=1)
+    with Raw(runtime.clients.address) as raw:
+        raw.enter().say(Subscribe(1, "", 8))
+        raw.say(Subscribe(2, "", 8))
+        raw.say(Subscribe(1, "n = 1", 8))
+        assert raw.hear(Subscribed).sub == 1
+        refusal = raw.hear(Refusal)
+        assert (refusal.code, refusal.sub, "at most 1 subscription" in refusal.reason) == ("limit", 2, True)
+        assert raw.hear(Subscribed).sub == 1, "one that is there may be changed"
 
 
 def test_one_session_too_many_is_refused(start):

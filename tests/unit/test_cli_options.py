@@ -3,7 +3,7 @@
 import pytest
 
 from gossamer.cli.main import main
-from gossamer.cli.options import settle
+from gossamer.cli.options import http_address, settle
 from gossamer.messages.errors import UsageError
 
 FLAGS = {"mesh": None, "peer": [], "name": None}
@@ -14,10 +14,34 @@ def test_the_file_is_below_the_flags_and_above_the_defaults(tmp_path):
     file = tmp_path / "x.toml"
     file.write_text('mesh = "file"\nname = "file"\npeer = ["a", "b"]\n[protocol]\nround_interval_s = 1\nhops = 3\n')
     found, config = settle(file, FLAGS | {"name": "flag"}, DEFAULTS)
-    assert found == {"mesh": "file", "name": "flag", "peer": ["a", "b"]}
+    assert {name: found[name] for name in FLAGS} == {"mesh": "file", "name": "flag", "peer": ["a", "b"]}
     assert (config.round_interval_s, config.hops, config.fanout) == (1, 3, 4)
     found, _ = settle(None, FLAGS, DEFAULTS)
-    assert found == {"mesh": "default", "name": None, "peer": []}
+    assert {name: found[name] for name in FLAGS} == {"mesh": "default", "name": None, "peer": []}
+
+
+def test_the_file_says_what_clients_may_ask_for(tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text("telemetry_interval_s = 0\n[clients]\nsubscriptions_max = 7\nsilence_s = 3\n")
+    found, _ = settle(file, FLAGS | {"telemetry_interval_s": None}, DEFAULTS)
+    assert (found["clients"].subscriptions_max, found["clients"].silence_s) == (7, 3)
+    assert found["telemetry_interval_s"] == 0
+    found, _ = settle(file, FLAGS | {"telemetry_interval_s": 2.5}, DEFAULTS)
+    assert found["telemetry_interval_s"] == 2.5
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        (None, "tcp://127.0.0.1:7480"),
+        ("off", None),
+        ("0.0.0.0:80", "tcp://0.0.0.0:80"),
+        ("http://a:1/", "tcp://a:1"),
+        ("tcp://a:1", "tcp://a:1"),
+    ],
+)
+def test_an_http_address_may_be_written_in_any_way(given, address):
+    assert http_address(given) == address
 
 
 @pytest.mark.parametrize(
@@ -27,7 +51,10 @@ def test_the_file_is_below_the_flags_and_above_the_defaults(tmp_path):
         ("mesh = 7", "mesh is a string"),
         ('peer = "a"', "peer is a list"),
         ("mesh = ", "Invalid value"),
-        ("[protocol]\nspeed = 1", "the protocol has no setting 'speed'"),
+        ("[protocol]\nspeed = 1", r"no setting 'speed' in \[protocol\]"),
+        ("[clients]\nspeed = 1", r"no setting 'speed' in \[clients\]"),
+        ("[clients]\nsessions_max = 0", "sessions_max must be more than 0"),
+        ("clients = 3", r"\[clients\] is a table"),
         ('[protocol]\nhops = "x"', "hops = 'x'"),
         ("[protocol]\nhops = 0", "hops must be"),
     ],
@@ -48,9 +75,12 @@ def test_a_bad_file_is_told_in_one_line(text, told, tmp_path):
         (["broker", "--config", "/nonexistent.toml"], {}, "cannot read /nonexistent.toml"),
         (["broker", "--faults", "noise"], {}, "faults: 'noise'"),
         (["broker", "--log-format", "loud"], {}, "--log-format is human or json"),
+        (["broker", "--log-level", "loud"], {}, "--log-level is debug, info, warning or error"),
+        (["broker", "--http", "nowhere"], {}, "is not an address"),
+        (["broker", "--telemetry-interval-s", "-1"], {}, "0 or more"),
         (["broker", "--name", "a/b", "--mesh", "tcp://127.0.0.1:0"], {}, "a name is"),
         (["broker", "--peer", "tcp://x:0", "--mesh", "tcp://127.0.0.1:0"], {}, "needs a host and a port"),
-        (["logger", "--store", "postgresql://x"], {}, "only sqlite"),
+        (["logger", "--store", "mysql://x"], {}, "mysql"),
         (["logger", "--store", "sqlite:////nonexistent/x.db"], {}, "cannot open the store"),
     ],
 )
