@@ -23,7 +23,8 @@ from gossamer.messages.ids import SEQ_MAX, EventId, Seq, StreamId
 EVENTS_MAX = 4_096
 BLOB_BYTES_MAX = 8 * 2**20
 
-_encoder = msgspec.msgpack.Encoder(enc_hook=plain)
+encode_content = msgspec.msgpack.Encoder(enc_hook=plain).encode
+"""One event, from its `Content` or from a tuple of the same fields, which is quicker made."""
 _events = msgspec.msgpack.Decoder(list[Event])
 _heads = msgspec.msgpack.Decoder(list[Head])
 _head = msgspec.msgpack.Decoder(Head)
@@ -213,17 +214,17 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
 
 def pack(stream: StreamId, first: int, contents: Sequence[Content]) -> Packet:
     """Encode a run of events, once and for all."""
-    if not 0 < len(contents) <= EVENTS_MAX:
-        raise UsageError(f"a packet takes 1 to {EVENTS_MAX} events, not {len(contents)}")
-    blob = bytearray()
-    ends = []
-    for content in contents:
-        _encoder.encode_into(content, blob, -1)
-        ends.append(len(blob))
+    return pack_encoded(stream, first, list(map(encode_content, contents)))
+
+
+def pack_encoded(stream: StreamId, first: int, encoded: Sequence[bytes]) -> Packet:
+    """A packet of a run of events that are encoded already."""
+    if not 0 < len(encoded) <= EVENTS_MAX:
+        raise UsageError(f"a packet takes 1 to {EVENTS_MAX} events, not {len(encoded)}")
+    blob = b"".join(encoded)
     if len(blob) > BLOB_BYTES_MAX:
         raise UsageError(f"a packet takes at most {BLOB_BYTES_MAX} bytes, not {len(blob)}")
-    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-    return Packet(stream, first, struct.pack(f"<{len(sizes)}I", *sizes), bytes(blob))
+    return Packet(stream, first, struct.pack(f"<{len(encoded)}I", *map(len, encoded)), blob)
 
 
 def assemble(stream: StreamId, pieces: Iterable[tuple[int, bytes | Reason]]) -> Packet:

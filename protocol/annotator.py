@@ -236,6 +236,14 @@ class Annotator:
         self._committed: int | None = None
         """The last commit, within reach."""
 
+    def count(self, key: str | None) -> bool:
+        """Number one more event of which nothing but its key is to be said, and which is known to be good: the short
+        way for the many. False if that key has something to carry: `event` is the way for all."""
+        if self._carrying and key in self._carrying:
+            return False
+        self._record(key, None)
+        return True
+
     def event(
         self,
         attributes: Attributes,

@@ -22,8 +22,9 @@ class HybridClock:
 
     def tick(self, now_ns: int) -> int:
         """A time for an event: not before now, and later than every time given or observed."""
-        self._last = max(now_ns, self._last + 1)
-        return self._last
+        following = self._last + 1
+        self._last = time_ns = now_ns if now_ns > following else following
+        return time_ns
 
     def observe(self, time_ns: int, now_ns: int) -> None:
         """An event with this time was delivered: what is said from here on comes after it, within the drift."""

@@ -14,6 +14,8 @@ takes time is done by the thread of sdk/transport.py; what stands here runs in t
 
 import asyncio
 import heapq
+import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -23,15 +25,16 @@ from typing import Literal
 
 from gossamer.matching import Selector
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
-from gossamer.messages.event import Attributes, Content, Event
+from gossamer.messages.event import Attributes, Content, Event, is_plain
 from gossamer.messages.ids import EventId, StreamId, named_stream
+from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
 from gossamer.sdk.embedded import Embedded
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
-from gossamer.sdk.transport import Transport
+from gossamer.sdk.transport import PACKET_EVENTS_MAX, Transport
 
 Ack = Literal["sent", "logged", "safe"]
 ACKS = ("sent", "logged", "safe")
@@ -57,6 +60,8 @@ class Client:
         embedded: Embedded | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._watched: int | None = None
         self._spooled = [] if spool is None else list(spool.unlogged)
         self._timeout = timeout
         self._embedded = embedded
@@ -78,6 +83,8 @@ class Client:
             on_welcome=lambda stream, following: self._from_thread(self._on_welcome, stream, following),
             on_acks=self._on_acks_from_thread,
             on_failed=lambda error: self._from_thread(self._on_failed, error),
+            on_opened=lambda watched: self._from_thread(self._watch, watched),
+            on_more=lambda: self._from_thread(self._attend_soon),
         )
 
     # Publishing -----------------------------------------------------------------------------------------------------
@@ -132,12 +139,17 @@ class Client:
         if after:
             raise UsageError("after= is for groups with causal order, which this client is not in")
         time_ns = self._clock.tick(_time_ns())
-        content = annotator.event(
-            attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
-        )
-        transport.outbox.append(content)
-        if not transport.woken:
-            transport.wake()
+        plain = rank is None and scope == "publisher" and not obsoletes and is_plain(key, attributes, body)
+        if plain and annotator.count(key):
+            encoded = encode_content((key, None, None, time_ns, False, attributes, body))
+        else:
+            content = annotator.event(
+                attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
+            )
+            encoded = encode_content(content)
+        transport.outbox.append(encoded)
+        if not transport.flying or not seq % PACKET_EVENTS_MAX:
+            transport.pump()
         return _tuple(EventId, (annotator.stream, seq))
 
     async def delete(
@@ -221,7 +233,7 @@ class Client:
         number, self._numbered = self._numbered, self._numbered + 1
         subscription = Subscription(
             number, text, buffer=buffer, policy=policy, order=order, notices=notices, loop=self._loop,
-            credit=self._transport.credit,
+            credit=self._transport.credit, call=self._from_thread,
         )  # fmt: skip
         subscription._close = self._unsubscribe
         subscription._say = self._transport.subscribe
@@ -257,6 +269,7 @@ class Client:
         for subscription in list(self._subscriptions.values()):
             await subscription.close()
         await asyncio.to_thread(self._transport.close)
+        self._watch(None)
         self._fail_waiters(ConnectionLost("the client is closed"))
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
@@ -281,11 +294,8 @@ class Client:
         """Hand over what the annotator has just numbered; the id is that of the last."""
         annotator, transport = self._annotator, self._transport
         assert annotator is not None
-        if len(contents) == 1:
-            transport.outbox.append(contents[0])
-        else:
-            transport.outbox.extend(contents)
-        transport.wake()
+        transport.outbox.extend(map(encode_content, contents))
+        transport.pump()
         return EventId(annotator.stream, annotator.next - 1)
 
     async def _wait_for_room(self, timeout: float | None) -> None:
@@ -315,8 +325,24 @@ class Client:
         self._transport.unsubscribe(subscription)
 
     def _from_thread(self, call: Callable[..., None], *arguments: object) -> None:
+        if threading.get_ident() == self._thread:
+            call(*arguments)
+            return
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _watch(self, watched: int | None) -> None:
+        """A session has begun, or (None) is over: what comes is taken here, while the loop turns."""
+        if self._watched is not None:
+            self._loop.remove_reader(self._watched)
+            os.close(self._watched)
+        self._watched = watched
+        if watched is not None:
+            with suppress(NotImplementedError):  # there are such loops: the transport's thread does it all then
+                self._loop.add_reader(watched, self._transport.attend)
+
+    def _attend_soon(self) -> None:
+        self._loop.call_soon(self._transport.attend)
 
     def _on_acks_from_thread(self) -> None:
         if self._room or any(self._waiters.values()):

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -103,7 +102,9 @@ class Subscription:
         notices: bool,
         loop: asyncio.AbstractEventLoop,
         credit: Callable[[int], None],
+        call: Callable[..., None],
     ) -> None:
+        """`call` does something in the loop, from whichever thread."""
         self.number = number
         self.selector = selector
         self._buffer = buffer
@@ -112,6 +113,7 @@ class Subscription:
         self._notices = notices
         self._loop = loop
         self._credit = credit
+        self._from_thread = call
         self._lock = threading.Lock()
         self._inbox: deque[Raw] = deque()
         self._came_at = 0.0
@@ -411,10 +413,6 @@ class Subscription:
             arrival, verdict = _verdict(each, together)
             together = None
             self._queue.settle(arrival, verdict)
-
-    def _from_thread(self, call: Callable[..., None], *arguments: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(call, *arguments)
 
     # In the loop ----------------------------------------------------------------------------------------------------
 

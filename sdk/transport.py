@@ -1,11 +1,16 @@
-"""The thread that talks to the broker, so that an application that blocks its event loop stays connected.
+"""The way to the broker, which an application that blocks its event loop keeps open as well.
 
 It owns the socket and everything that is under way: packets until they are logged, the subscriptions as they have to be
-said again to another broker. The application hands it contents and commands through deques, whose ends are atomic, and
-hears of what comes by callbacks in this thread, which must be quick.
+said again to another broker. The application hands it encoded events and commands through deques, whose ends are
+atomic, and hears of what comes by callbacks, which must be quick.
+
+Two may be at the socket, one at a time (`_at_socket`). While the application's event loop turns, it takes what comes
+and sends what it has by itself (`attend`, `pump`): handing each to another thread and back would take longer than all
+the rest. The thread here opens and ends sessions, keeps them alive, and does everything when the loop does not come:
+what lies on the socket for `GRACE_MS` it takes.
 
 Events leave at once when nothing is under way; while something is, they gather, and leave together when it has been
-taken. So at low rates a packet is one event, and at high rates packets are as large as the way to the broker is long.
+taken, or when they fill a packet. So at low rates a packet is one event, and at high rates packets are large.
 
 When the broker is gone (its connection breaks, it falls silent, or it says farewell) the next of the urls is tried. A
 new session tells the new broker what the old one knew, and sends again what was not acknowledged; the numbers in the
@@ -19,6 +24,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
+from itertools import accumulate
 from typing import Any, Protocol
 
 import zmq
@@ -31,14 +38,14 @@ from gossamer.messages.errors import (
     Superseded,
     UsageError,
 )
-from gossamer.messages.event import Content
 from gossamer.messages.ids import SEQ_MAX, StreamId
-from gossamer.messages.packet import Packet, pack
+from gossamer.messages.packet import Packet, pack_encoded
 from gossamer.messages.session import (
     Acks,
     Counts,
     Credit,
     Farewell,
+    FromBroker,
     FromClient,
     Gap,
     Goodbye,
@@ -62,14 +69,17 @@ from gossamer.sdk.spool import Spool
 
 PACKET_EVENTS_MAX = 512
 PACKET_BYTES_MAX = 512 * 1024
-"""A packet is filled up to here, by the bytes of bodies; one event may be larger."""
+"""A packet is filled up to here; one event may be larger."""
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
 PING_S = 2.0
 SILENCE_S = 8.0
 HELLO_S = 2.0
 RETRY_S = 0.05
-BURST = 64
+BURST = 8
+"""Frames that are taken at a time, before others have their turn."""
+GRACE_MS = 5
+"""So long the application's loop has the first go at what has come."""
 NEVER = float("inf")
 
 
@@ -112,8 +122,12 @@ class Transport:
         on_welcome: Callable[[StreamId, int], None],
         on_acks: Callable[[], None],
         on_failed: Callable[[GossamerError], None],
+        on_opened: Callable[[int | None], None],
+        on_more: Callable[[], None],
     ) -> None:
-        """`on_welcome` hears, once, which stream is ours and which number comes next."""
+        """`on_welcome` hears, once, which stream is ours and which number comes next; `on_opened` of a descriptor, its
+        own to close: when it is readable the application's loop should `attend`, and also soon after `on_more`. None:
+        there is none any more."""
         self._urls = urls
         self._group = group
         self._publisher = publisher
@@ -121,6 +135,7 @@ class Transport:
         self._holder = "" if publisher is None else os.urandom(12).hex() if spool is None else spool.holder
         self._timeout_s = timeout_s
         self._on_welcome, self._on_acks, self._on_failed = on_welcome, on_acks, on_failed
+        self._on_opened, self._on_more = on_opened, on_more
         self._client = os.urandom(12).hex()
         self._epoch = 0
         self.node: str | None = None
@@ -129,8 +144,8 @@ class Transport:
         self.failure: GossamerError | None = None
         self._refused = ""
 
-        self.outbox: deque[Content] = deque()
-        """Published, and not yet packed; the application appends."""
+        self.outbox: deque[bytes] = deque()
+        """Published and encoded, and not yet packed; the application appends."""
         self._next = 0
         self._unacked: deque[Packet] = deque()
         self.pending_bytes = 0
@@ -142,7 +157,8 @@ class Transport:
         """Up to here the stream need not be kept any more."""
         self.limit = SEQ_MAX
         """The last number that may be used."""
-        self._flying: deque[int] = deque()
+        self.flying: deque[int] = deque()
+        """The last seqs of packets that are on their way to the broker."""
         if spool is not None and spool.next is not None:
             self._take_up(spool, spool.next)
 
@@ -156,11 +172,18 @@ class Transport:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._dealer: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
+        self._descriptor = -1
+        self._at_socket = threading.Lock()
+        self._more = False
+        self._attended = False
+        """Whether the application's loop has been here since we looked."""
         self._poller = zmq.Poller()
+        self._doze = zmq.Poller()
         self._wakeup, self._waker = socket.socketpair()
         self._wakeup.setblocking(False)
         self._waker.setblocking(False)
         self._poller.register(self._wakeup, zmq.POLLIN)
+        self._doze.register(self._wakeup, zmq.POLLIN)
         self.woken = False
         self._url = -1
         self._lost_at = self._lost_heard_at = 0.0
@@ -184,6 +207,26 @@ class Transport:
             with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
                 self._waker.send(b"\0")
 
+    def attend(self) -> None:
+        """The application's loop was told that something has come."""
+        self._attended = True
+        self.pump()
+
+    def pump(self) -> None:
+        """Take what has come and send what there is, here and now; or have it done, if somebody is at it."""
+        if self._spool is not None or not self._at_socket.acquire(blocking=False):
+            self.wake()
+            return
+        try:
+            more = self._welcomed and self._exchange(time.monotonic(), self._take_here)
+        except GossamerError as error:
+            more = False
+            self._command(partial(self._end, error))
+        finally:
+            self._at_socket.release()
+        if more:
+            self._on_more()
+
     def subscribe(self, receiver: Receiver) -> None:
         self._command(lambda: self._subscribe(receiver))
 
@@ -193,7 +236,7 @@ class Transport:
     def credit(self, number: int) -> None:
         """A subscription takes more than it did."""
         self._crediting[number] = None
-        self.wake()
+        self.pump()
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Say goodbye, and end; what is not acknowledged then is not waited for."""
@@ -217,8 +260,9 @@ class Transport:
             self._open()
             while not self._closing:
                 self._turn()
-            if self._welcomed:
-                self._send(Goodbye())
+            with self._at_socket:
+                if self._welcomed:
+                    self._send(Goodbye())
         except GossamerError as error:
             self._fail(error)
         except BaseException as error:
@@ -228,23 +272,37 @@ class Transport:
             self._let_go()
 
     def _turn(self) -> None:
-        dealer = self._dealer
-        ready = dict(self._poller.poll(self._patience_ms()))
-        if self._wakeup in ready or self._wakeup.fileno() in ready:
-            with suppress(BlockingIOError):
-                self._wakeup.recv(64)
-        self.woken = False  # before looking: what comes after wakes again
-        now = time.monotonic()
-        if dealer in ready:
-            self._receive(now)
-        if self._monitor in ready and self._dealer is dealer:
-            self._reopen()
-        while self._commands:
-            self._commands.popleft()()
+        ready = dict(self._poller.poll(0 if self._more else self._patience_ms()))
+        if self._descriptor in ready and self._attended:
+            self._attended = False
+            self._doze.poll(GRACE_MS)
+        with suppress(BlockingIOError):
+            self._wakeup.recv(64)
+        woken, self.woken = self.woken, False  # before looking: what comes after wakes again
+        with self._at_socket:
+            now = time.monotonic()
+            if self._monitor is not None and self._monitor in ready:
+                self._reopen()
+            while self._commands:
+                self._commands.popleft()()
+            self._on_time(now)
+            if self._more or woken or not self._attended:
+                self._more = self._exchange(now, self._take)
+            elif self._is_readable:
+                self._on_more()
+
+    def _exchange(self, now: float, take: Callable[[FromBroker, int], None]) -> bool:
+        """Take what has come, and send what there is; whether there is more to take."""
+        more = self._receive(now, take)
         if self._welcomed:
             self._publish()
             self._give_credit()
-        self._on_time(now)
+        return more or self._is_readable
+
+    @property
+    def _is_readable(self) -> bool:
+        """To be asked after sending: that may have noticed what came, and then the descriptor says nothing of it."""
+        return self._dealer is not None and bool(int(self._dealer.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     def _patience_ms(self) -> int:
         now = time.monotonic()
@@ -288,8 +346,10 @@ class Transport:
             dealer.close()
             raise UsageError(f"{self._urls[self._url]}: {error.strerror}") from None
         self._dealer, self._monitor = dealer, monitor
-        self._poller.register(dealer, zmq.POLLIN)
+        self._descriptor = int(dealer.getsockopt(zmq.FD))
+        self._poller.register(self._descriptor, zmq.POLLIN)
         self._poller.register(monitor, zmq.POLLIN)
+        self._more = True  # a descriptor tells of what comes after one has looked
         self._hello_at = time.monotonic()
         following = self._unacked[0].first if self._unacked else self._next
         self._send(Hello(self._client, self._epoch, self._group, self._publisher, self.stream, following, self._holder))
@@ -312,7 +372,8 @@ class Transport:
         dealer, monitor = self._dealer, self._monitor
         self._dealer = self._monitor = None
         if dealer is not None and monitor is not None:
-            self._poller.unregister(dealer)
+            self._on_opened(None)
+            self._poller.unregister(self._descriptor)
             self._poller.unregister(monitor)
             dealer.disable_monitor()
             monitor.close(linger=0)
@@ -328,7 +389,7 @@ class Transport:
         self._window_bytes = welcome.window_bytes
         self._ping_s = min(PING_S, welcome.silence_s / 4)
         self._received_bytes = self._credited_bytes = 0
-        self._flying.clear()
+        self.flying.clear()
         self._unsent = len(self._unacked)
         for receiver in self._receivers.values():
             self._send(receiver.asked(self._lost_heard_at))
@@ -340,6 +401,7 @@ class Transport:
             self.acks = Acks(self.acked, self.acked, self.acked)
             if self._spool is not None:
                 self._spool.begin(welcome.first)
+        self._on_opened(os.dup(self._descriptor))
         if self.reconnects == 0:
             self._on_welcome(welcome.stream, self._next)
 
@@ -355,6 +417,9 @@ class Transport:
         else:
             raise error
 
+    def _end(self, error: GossamerError) -> None:
+        raise error
+
     def _fail(self, error: GossamerError) -> None:
         self.failure = error
         self._on_failed(error)
@@ -362,7 +427,9 @@ class Transport:
             receiver.on_failed(error)
 
     def _let_go(self) -> None:
-        self._drop()
+        with self._at_socket:
+            self._welcomed = False
+            self._drop()
         self._wakeup.close()
         self._waker.close()
         self._context.term()
@@ -380,27 +447,28 @@ class Transport:
         self.acks = Acks(self.acked, self.acked, self.acked)
 
     def _publish(self) -> None:
-        while len(self._flying) < FLYING_MAX:
+        flying, outbox = self.flying, self.outbox
+        while len(flying) < FLYING_MAX:
             if self._unsent:
                 packet = self._unacked[len(self._unacked) - self._unsent]
                 self._unsent -= 1
-            elif self.outbox:
+            elif outbox and (not flying or len(outbox) >= PACKET_EVENTS_MAX):
                 packet = self._pack()
             else:
                 return
             self._send(Publish(packet))
-            self._flying.append(packet.last)
+            flying.append(packet.last)
 
     def _pack(self) -> Packet:
-        outbox, contents = self.outbox, list[Content]()
-        room_bytes = PACKET_BYTES_MAX
-        for _ in range(min(len(outbox), PACKET_EVENTS_MAX)):
-            room_bytes -= len(outbox[0].body)
-            if room_bytes < 0 and contents:
-                break
-            contents.append(outbox.popleft())
+        outbox = self.outbox
+        events = [outbox.popleft() for _ in range(min(len(outbox), PACKET_EVENTS_MAX))]
+        if sum(map(len, events)) > PACKET_BYTES_MAX:
+            ends = accumulate(map(len, events))
+            fit = max(1, sum(end <= PACKET_BYTES_MAX for end in ends))
+            outbox.extendleft(reversed(events[fit:]))
+            del events[fit:]
         assert self.stream is not None
-        packet = pack(self.stream, self._next, contents)
+        packet = pack_encoded(self.stream, self._next, events)
         if self._spool is not None:
             self._spool.keep(packet)
         self._next = packet.last + 1
@@ -411,7 +479,7 @@ class Transport:
     def _take_acks(self, acks: Acks) -> None:
         known = self.acks
         self.acks = Acks(max(acks.sent, known.sent), max(acks.logged, known.logged), max(acks.safe, known.safe))
-        flying, unacked = self._flying, self._unacked
+        flying, unacked = self.flying, self._unacked
         while flying and flying[0] <= acks.sent:
             flying.popleft()
         self.acked = max(self.acks.safe, self.acks.logged)
@@ -423,45 +491,54 @@ class Transport:
         self._on_acks()
 
     def _resend(self, first: int) -> None:
-        self._flying.clear()
+        self.flying.clear()
         self._unsent = sum(packet.last >= first for packet in self._unacked)
 
     # Receiving ------------------------------------------------------------------------------------------------------
 
-    def _receive(self, now: float) -> None:
+    def _receive(self, now: float, take: Callable[[FromBroker, int], None]) -> bool:
+        """Take some of what has come; whether there may be more."""
         dealer = self._dealer
         assert dealer is not None
         for _ in range(BURST):
             try:
                 frame = dealer.recv(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                return False
             self._heard_at = now
             with suppress(PeerError):
-                self._take(frame, now)
+                take(decode_from_broker(frame), len(frame))
             if self._dealer is not dealer:
-                return
+                break
+        return True
 
-    def _take(self, frame: bytes, now: float) -> None:
-        match decode_from_broker(frame):
+    def _take_here(self, message: FromBroker, size: int) -> None:
+        """In the application's thread: what makes or breaks a session is for ours."""
+        if isinstance(message, Welcome | Refusal | Farewell):
+            self._command(lambda: self._take(message, size))
+        else:
+            self._take(message, size)
+
+    def _take(self, message: FromBroker, size: int) -> None:
+        match message:
             case Run() as run:
-                self._received_bytes += len(frame)
+                self._received_bytes += size
                 events = run.events()
                 for sub in run.subs:
                     if (receiver := self._receivers.get(sub)) is not None:
                         receiver.on_run(run, events)
             case Items(sub=sub) as items:
-                self._received_bytes += len(frame)
+                self._received_bytes += size
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_items(items)
             case Acks() as acks:
                 self._take_acks(acks)
             case Gap(sub=sub) as gap:
-                self._received_bytes += len(frame)
+                self._received_bytes += size
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_gap(gap)
             case Counts(sub=sub) as counts:
-                self._received_bytes += len(frame)
+                self._received_bytes += size
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_counts(counts)
             case Subscribed(sub=sub):
@@ -473,7 +550,7 @@ class Transport:
                 self.limit = max(self.limit, last)
                 self._on_acks()
             case Welcome() as welcome:
-                self._on_welcomed(welcome, now)
+                self._on_welcomed(welcome, time.monotonic())
             case Refusal() as refusal:
                 self._on_refusal(refusal)
             case Farewell():
