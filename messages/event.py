@@ -92,6 +92,15 @@ class Event(Content, frozen=True, gc=False):
 
     id: EventId | None = None
 
+    def to_cloudevent(self) -> dict[str, Any]:
+        """As a CloudEvent 1.0, in the shape of its JSON format; see docs/sdk.md for what becomes what.
+
+        print(json.dumps(event.to_cloudevent()))
+        """
+        from gossamer.messages.cloudevents import to_cloudevent
+
+        return to_cloudevent(self)
+
 
 NAMES_MAX = 10_000
 _names: set[str] = set()

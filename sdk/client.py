@@ -31,6 +31,7 @@ from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
+from gossamer.sdk.cloudevents import CloudEvent, taken_apart
 from gossamer.sdk.embedded import Embedded
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
@@ -91,7 +92,7 @@ class Client:
 
     async def publish(
         self,
-        attributes: Attributes,
+        attributes: Attributes | CloudEvent,
         body: bytes = b"",
         *,
         key: str | None = None,
@@ -108,6 +109,9 @@ class Client:
         the event ("sent"), until enough loggers have it on disk ("logged"), or until enough members hold it ("safe").
 
             await client.publish({"type": "quote", "price": 101.5}, key="IBM", ack="logged")
+
+        In place of attributes and body it takes a CloudEvent: a dict in its JSON shape, or an object like those of the
+        `cloudevents` package.
         """
         if not self._has_room:
             await self._wait_for_room(timeout)
@@ -120,7 +124,7 @@ class Client:
 
     def publish_nowait(
         self,
-        attributes: Attributes,
+        attributes: Attributes | CloudEvent,
         body: bytes = b"",
         *,
         key: str | None = None,
@@ -130,6 +134,8 @@ class Client:
         after: Iterable[EventId] = (),
     ) -> EventId:
         """The same without waiting for anything: `BufferFull` if there is no room."""
+        if type(attributes) is not dict or "specversion" in attributes:
+            attributes, body, key = taken_apart(attributes, body, key)
         annotator, transport = self._annotator, self._transport
         if annotator is None or self._closed or transport.failure is not None:
             annotator = self._open()
@@ -398,7 +404,7 @@ class Transaction:
 
     def publish(
         self,
-        attributes: Attributes,
+        attributes: Attributes | CloudEvent,
         body: bytes = b"",
         *,
         key: str | None = None,
@@ -406,6 +412,7 @@ class Transaction:
         obsoletes: Iterable[EventId] = (),
     ) -> None:
         """One more event of this transaction."""
+        attributes, body, key = taken_apart(attributes, body, key)
         self._parts.append(Part(attributes, body, key, rank, tuple(obsoletes)))
 
     def delete(self, key: str, attributes: Attributes | None = None) -> None:

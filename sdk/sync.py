@@ -27,6 +27,7 @@ from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Scope
 from gossamer.sdk import client as asynchronous
 from gossamer.sdk.client import Ack
+from gossamer.sdk.cloudevents import CloudEvent
 from gossamer.sdk.subscription import Said, Stats
 from gossamer.sdk.subscription import Subscription as AsyncSubscription
 
@@ -94,7 +95,7 @@ class Client:
 
     def publish(
         self,
-        attributes: Attributes,
+        attributes: Attributes | CloudEvent,
         body: bytes = b"",
         *,
         key: str | None = None,
@@ -117,7 +118,7 @@ class Client:
 
     def publish_nowait(
         self,
-        attributes: Attributes,
+        attributes: Attributes | CloudEvent,
         body: bytes = b"",
         *,
         key: str | None = None,

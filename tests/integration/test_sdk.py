@@ -213,6 +213,24 @@ def test_batches_hand_out_what_is_there(broker):
     run(main)
 
 
+def test_a_cloudevent_is_published_and_comes_back(broker):
+    cloudevent = {
+        "specversion": "1.0", "id": "A-1", "source": "/exchange", "type": "quote", "partitionkey": "IBM",
+        "time": "2026-01-02T03:04:05Z", "datacontenttype": "application/json", "data": {"price": 101.5},
+    }  # fmt: skip
+
+    async def main():
+        async with gossamer.connect(broker.url) as client:
+            sub = await client.subscribe("type = 'quote' AND source LIKE '/ex%'")
+            await client.publish(cloudevent)
+            event = await anext(sub)
+            assert (event.key, event.body, event.to_cloudevent()) == ("IBM", b'{"price":101.5}', cloudevent)
+            with pytest.raises(gossamer.UsageError, match="its own data"):
+                await client.publish(cloudevent, b"body")
+
+    run(main)
+
+
 # Slow and fast --------------------------------------------------------------------------------------------------------
 
 
