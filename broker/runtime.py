@@ -31,11 +31,14 @@ from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, StreamId, anonymo
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Message, Repair, Span
 from gossamer.protocol.config import Config
+from gossamer.protocol.durable import is_durable
 from gossamer.protocol.effects import (
     Acked,
+    Attached,
     Became,
     Collect,
     Deliver,
+    Detached,
     Effect,
     Load,
     Numbers,
@@ -210,6 +213,8 @@ class Runtime:
             Refused: self._refused,
             Ready: self._ready,
             Numbers: self._numbers,
+            Attached: _ignore,
+            Detached: _ignore,
             Became: self._became,
             Persist: self._persist,
             Load: self._load,
@@ -399,7 +404,7 @@ class Runtime:
         """The membership has changed: where its members are is news as well."""
         table = self.node.membership.table
         self._members_root = table.root
-        self.members = tuple(table.values())
+        self.members = tuple(member for member in table.values() if not is_durable(member.node))
         for member in self.members:
             if self._recorded.get(member.node) != member.address and member.node != self.name:
                 self._recorded[member.node] = member.address

@@ -23,8 +23,9 @@ from gossamer.messages.ids import DEFAULT_GROUP, named_stream
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Message
 from gossamer.protocol.config import Config
-from gossamer.protocol.effects import Acked, Deliver, Skip
-from gossamer.protocol.inputs import Close, Disconnect, Expel, Leave, Open, Reconnect
+from gossamer.protocol.durable import durable_id
+from gossamer.protocol.effects import Acked, Attached, Deliver, Skip
+from gossamer.protocol.inputs import Attach, Close, Detach, Disconnect, Expel, Leave, Mark, Open, Reconnect
 
 CONTACTS_MAX = 8
 """How many peers a node is configured with: all of a small mesh; in a large one nobody is told of everybody."""
@@ -92,6 +93,20 @@ class Mesh:
 
     def close(self, node: str, publisher: str | None = None) -> None:
         self.world.tell(node, Close(self.stream(node, publisher)))
+
+    def attach(self, node: str, name: str) -> None:
+        """A client takes up a durable subscription at a node."""
+        self.world.tell(node, Attach(durable_id(DEFAULT_GROUP, name)))
+
+    def mark(self, node: str, name: str, vector: dict[str, int]) -> None:
+        """It has taken the streams of these nodes up to there."""
+        positions = {self.stream(of): last for of, last in vector.items()}
+        id = durable_id(DEFAULT_GROUP, name)
+        self.world.tell(node, Mark(id, self.applications.epochs.get((node, id), 0), positions))
+
+    def detach(self, node: str, name: str, forget: bool = False) -> None:
+        id = durable_id(DEFAULT_GROUP, name)
+        self.world.tell(node, Detach(id, self.applications.epochs.get((node, id), 0), forget))
 
     def add(self, name: str, *, logger: bool = False) -> None:
         """A newcomer; run or settle to see it join."""
@@ -196,10 +211,14 @@ class Applications(Observer):
         self.packets: dict[str, list[Packet]] = {}
         self.skips: dict[str, list[str]] = {}
         self.acks: dict[tuple[str, str], int] = {}
+        self.epochs: dict[tuple[str, str], int] = {}
 
     def started(self, at_s: float, node: str, incarnation: int, logger: bool, resume: bool) -> None:
         if not resume:
             self.packets[node], self.skips[node] = [], []
+
+    def attached(self, at_s: float, node: str, attached: Attached) -> None:
+        self.epochs[node, attached.name] = attached.epoch
 
     def delivered(self, at_s: float, node: str, deliver: Deliver) -> None:
         self.packets[node].append(deliver.packet)

@@ -3,7 +3,7 @@
 Each is the production node with one rule taken out, the way a hurried change might take it out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Positions
+from gossamer.protocol.durable import Durables, group_of_durable
 from gossamer.protocol.effects import Deliver, Stored
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import LoggerRole
@@ -257,3 +258,29 @@ def forget_members_at_restart(node: Node) -> None:
     """A logger starts again without those it has to wait for."""
     if node._stored is not None:
         node._stored = Stored(node._stored.streams, ())
+
+
+@mutant(MUTANTS)
+def collect_beyond_the_bookmarks(node: Node) -> None:
+    """A logger waits for its members, and not for the durable subscriptions."""
+
+    class Impatient(Stability):
+        __slots__ = ()
+
+        def _bookmarked(self, stream: StreamId, highest: int) -> int:
+            return highest
+
+    become(node.stability, Impatient)
+
+
+@mutant(MUTANTS)
+def mark_before_it_is_taken(node: Node) -> None:
+    """A broker marks what it has delivered itself, and not what the subscription has taken."""
+
+    class Hasty(Durables):
+        __slots__ = ()
+
+        def mark(self, name: NodeId, epoch: int, vector: Mapping[StreamId, int]) -> None:
+            super().mark(name, epoch, {**vector, **self._snapshot(group_of_durable(name))})
+
+    become(node.durables, Hasty)

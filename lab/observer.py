@@ -5,7 +5,19 @@ from typing import Any
 
 from gossamer.messages.event import Content
 from gossamer.messages.wire import Message
-from gossamer.protocol.effects import Acked, Collect, Deliver, Numbers, Ready, Record, Refused, Skip, Status
+from gossamer.protocol.effects import (
+    Acked,
+    Attached,
+    Collect,
+    Deliver,
+    Detached,
+    Numbers,
+    Ready,
+    Record,
+    Refused,
+    Skip,
+    Status,
+)
 
 
 class Observer:
@@ -27,6 +39,11 @@ class Observer:
 
     def numbers(self, at_s: float, node: str, numbers: Numbers) -> None:
         """A client at this node may use these numbers."""
+
+    def attached(self, at_s: float, node: str, attached: Attached) -> None:
+        """A durable subscription is with this node."""
+
+    def detached(self, at_s: float, node: str, detached: Detached) -> None: ...
 
     def delivered(self, at_s: float, node: str, deliver: Deliver) -> None: ...
 
@@ -78,6 +95,8 @@ class Audience:
     refused: tuple[Callable[[float, str, Refused], None], ...] = ()
     ready: tuple[Callable[[float, str, Ready], None], ...] = ()
     numbers: tuple[Callable[[float, str, Numbers], None], ...] = ()
+    attached: tuple[Callable[[float, str, Attached], None], ...] = ()
+    detached: tuple[Callable[[float, str, Detached], None], ...] = ()
     delivered: tuple[Callable[[float, str, Deliver], None], ...] = ()
     skipped: tuple[Callable[[float, str, Skip], None], ...] = ()
     acked: tuple[Callable[[float, str, Acked], None], ...] = ()

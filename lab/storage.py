@@ -12,7 +12,7 @@ from operator import attrgetter
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Span
-from gossamer.protocol.effects import Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.effects import Marked, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.retired import RetiredStreams
 
@@ -34,6 +34,7 @@ class Storage:
         self._streams: dict[StreamId, _Stream] = {}
         self._members: dict[str, Member] = {}
         self._retired = RetiredStreams()
+        self._bookmarks: dict[str, dict[StreamId, int]] = {}
 
     def apply(self, records: Iterable[Record]) -> None:
         """These are on disk now."""
@@ -47,8 +48,18 @@ class Storage:
                 self._retired.add(record.stream)
             elif isinstance(record, Promise):
                 self._stream(record.stream).promise = record
+            elif isinstance(record, Marked):
+                self._mark(record)
             else:
                 self._members[record.node] = record
+
+    def _mark(self, record: Marked) -> None:
+        if record.vector is None:
+            self._bookmarks.pop(record.name, None)
+            return
+        for position in record.vector:
+            known = self._bookmarks.setdefault(record.name, {})
+            known[position.stream] = max(position.last, known.get(position.stream, -1))
 
     def load(self, spans: Iterable[Span]) -> tuple[Packet, ...]:
         """What there is of these, cut to what was asked for."""
@@ -90,6 +101,7 @@ class Storage:
             },
             tuple(self._members.values()),
             self._retired.told(),
+            {name: dict(vector) for name, vector in self._bookmarks.items()},
         )
 
     def prefix(self, stream_id: StreamId) -> int:

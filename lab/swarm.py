@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.lab.application import Consumer
 from gossamer.lab.checkers import SERIAL, Checker, Life, Violation
+from gossamer.lab.durables import Reader
 from gossamer.lab.faults import BurstLoss, Delay, Duplicate, Loss, Partition, Straggle
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
@@ -76,6 +77,7 @@ class Plan:
     queue: int
     reconnections: int
     """So often a link is cut in the middle of its window."""
+    durables: int
     config: Config
 
     def __str__(self) -> str:
@@ -140,6 +142,7 @@ def draw(seed: int) -> Plan:
     )
     semantics = random.Random(f"semantics/{seed}")  # apart from the rest, so that the rest is as it was
     config = replace(config, **_draw_semantics(semantics))
+    durables = random.Random(f"durables/{seed}").choice((0, 1, 2)) if loggers else 0
     crashes = rng.choice((0, 0, 1, 2, 3))
     if not loggers:  # nothing outlives its holders: at most f may crash, ever
         crashes = min(crashes, config.faults or 0)
@@ -177,6 +180,7 @@ def draw(seed: int) -> Plan:
         delay_each_ms=semantics.choice((1.0, 20.0, 100.0)),
         queue=semantics.choice((2, 8, 64)),
         reconnections=semantics.choice((0, 0, 5, 20)) if config.link_window_bytes else 0,
+        durables=durables,
         config=config,
     )
 
@@ -243,6 +247,7 @@ class Run:
         self._home: str | None = None
         self._annotators: dict[str, Annotator] = {}
         self.consumers: dict[str, Consumer] = {}
+        self.readers: list[Reader] = []
         self._gone: dict[str, None] = {}
 
     def execute(self) -> Outcome:
@@ -270,6 +275,10 @@ class Run:
         world.run_until(self._all_in, 30.0, every_s=0.1)
         for name in self.brokers[: plan.slow]:
             self._employ(name)
+        self.readers = [
+            Reader(world, f"reader {number}", self.brokers, world.rng("durable", number))
+            for number in range(plan.durables)
+        ]
         self._draw_faults(world.now_s)
         self._draw_workload(world.now_s)
         world.run(world.now_s + plan.duration_s)
@@ -286,6 +295,9 @@ class Run:
             node, event = self.checker.unreplaced() or ("", EventId("", 0))
             raise Violation("semantic completeness", f"{node} has nothing in the place of {event}", event)
         self._check_consumers(limit_s)
+        if not world.run_until(lambda: all(reader.done for reader in self.readers), limit_s, every_s=0.5):
+            late = next(reader.id for reader in self.readers if not reader.done)
+            raise Violation("liveness", f"{late} has not got to the end, {limit_s:.0f} s after healing")
         if not world.run_until(lambda: self._left_over() is None, limit_s, every_s=0.5):
             node, stream = self._left_over() or ("", "")
             what = f"{node} still remembers {stream}, which is over, {limit_s:.0f} s after everyone had it"
@@ -556,6 +568,8 @@ class Run:
             if self.world.is_up(name) and self.checker.lives[name].status in ("disconnected", "disconnecting"):
                 self.world.tell(name, Reconnect())
         self._return_publishers()
+        for reader in self.readers:
+            reader.settling = True
         for name in self._gone:
             self.checker.expelled[name] = None
             for logger in self.loggers:

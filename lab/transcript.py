@@ -27,13 +27,28 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Message
 from gossamer.protocol.config import Config
-from gossamer.protocol.effects import Acked, Collect, Deliver, Over, Record, Refused, Skip, Status, Void
+from gossamer.protocol.effects import (
+    Acked,
+    Attached,
+    Collect,
+    Deliver,
+    Detached,
+    Marked,
+    Over,
+    Record,
+    Refused,
+    Skip,
+    Status,
+    Void,
+)
 
 INDENT = "    "
-KINDS = ("deliveries", "skips", "acks", "refusals", "status", "crashes", "disk", "messages", "losses", "times")
+KINDS = (
+    "deliveries", "skips", "acks", "refusals", "status", "crashes", "durables", "disk", "messages", "losses", "times",
+)  # fmt: skip
 MESSAGES = tuple(kind.__name__ for kind in get_args(Message))
 """`show Recover Gone` shows messages of these kinds only, and which of them are lost."""
-SHOWN_AT_FIRST = ("deliveries", "skips", "acks", "refusals", "status", "crashes", "times")
+SHOWN_AT_FIRST = ("deliveries", "skips", "acks", "refusals", "status", "crashes", "durables", "times")
 
 
 def replay(text: str, node_factory: NodeFactory | None = None) -> str:
@@ -83,6 +98,14 @@ class Trace(Observer):
     def refused(self, at_s: float, node: str, refused: Refused) -> None:
         self.note("refusals", at_s, f"{node} refuses {refused.count} of {short(refused.stream)}: {refused.reason}")
 
+    def attached(self, at_s: float, node: str, attached: Attached) -> None:
+        behind = " ".join(f"{short(stream)}:{last}" for stream, last in attached.vector.items() if last >= 0)
+        new = "a new " if attached.new else ""
+        self.note("durables", at_s, f"{node} has {new}{attached.name}, behind {behind or 'nothing'}")
+
+    def detached(self, at_s: float, node: str, detached: Detached) -> None:
+        self.note("durables", at_s, f"{node} has {detached.name} no more: {detached.reason}")
+
     def became(self, at_s: float, node: str, status: Status) -> None:
         self.note("status", at_s, f"{node} is {status}")
 
@@ -120,6 +143,9 @@ class Stage:
             "publish": self._publish,
             "open": lambda node, publisher: self.mesh.open(node, publisher),
             "close": lambda node, publisher=None: self.mesh.close(node, publisher),
+            "attach": lambda node, name: self.mesh.attach(node, name),
+            "mark": lambda node, name, *vector: self.mesh.mark(node, name, dict(map(_position, vector))),
+            "detach": lambda node, name, *forget: self.mesh.detach(node, name, bool(forget)),
             "add": lambda *nodes: self._each(self.mesh.add, nodes),
             "add-logger": lambda node: self.mesh.add(node, logger=True),
             "leave": lambda *nodes: self._each(self.mesh.leave, nodes),
@@ -227,6 +253,12 @@ def _option(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _position(text: str) -> tuple[str, int]:
+    """`a:3` is everything of the first stream of node a, up to 3."""
+    node, _, last = text.rpartition(":")
+    return node, int(last)
+
+
 def _value(text: str) -> int | float | str | None:
     if text == "None":
         return None
@@ -259,4 +291,7 @@ def _record(record: Record) -> str:
             return f"{record.node} as {record.status}"
         case Over(stream=stream):
             return f"{short(stream)} as over"
+        case Marked(name=name, vector=vector):
+            told = "forgotten" if vector is None else " ".join(f"{short(each.stream)}:{each.last}" for each in vector)
+            return f"the bookmark of {name}: {told or 'nothing new'}"
     return f"{short(record.stream)} to {record.holder} up to {record.last}"

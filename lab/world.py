@@ -25,9 +25,11 @@ from gossamer.messages.packet import Packet
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import (
     Acked,
+    Attached,
     Became,
     Collect,
     Deliver,
+    Detached,
     Effect,
     Load,
     Numbers,
@@ -318,6 +320,12 @@ class World:
                 case Numbers():
                     for see_numbers in audience.numbers:
                         see_numbers(now_s, name, effect)
+                case Attached():
+                    for see_attached in audience.attached:
+                        see_attached(now_s, name, effect)
+                case Detached():
+                    for see_detached in audience.detached:
+                        see_detached(now_s, name, effect)
                 case Ready():
                     for see_ready in audience.ready:
                         see_ready(now_s, name, effect)

@@ -85,6 +85,14 @@ members = Table(
     Column("address", Text, nullable=False),
 )
 
+bookmarks = Table(  # of durable subscriptions
+    "bookmarks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("last", BigInteger, nullable=False),
+)
+
 collected = Table(
     "collected",
     metadata,

@@ -26,7 +26,7 @@ from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Retired, Span
-from gossamer.protocol.effects import Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.effects import Marked, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 
 _encoder = msgspec.msgpack.Encoder()
@@ -60,6 +60,12 @@ _KEEP_MEMBER = """
     DO UPDATE SET status = excluded.status, freshness = excluded.freshness, logger = excluded.logger,
                   address = excluded.address
 """
+_KEEP_BOOKMARK = """
+    INSERT INTO bookmarks (name, stream, last) VALUES (?, ?, ?) ON CONFLICT (name, stream)
+    DO UPDATE SET last = excluded.last
+"""
+_DROP_BOOKMARK = "DELETE FROM bookmarks WHERE name = ?"
+_DROP_IN_BOOKMARKS = "DELETE FROM bookmarks WHERE stream = ?"
 _KEEP_META = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
@@ -87,6 +93,8 @@ class _Staged:
     promises: dict[StreamId, Promise] = field(default_factory=dict)
     issuers: dict[str, None] = field(default_factory=dict)
     members: dict[NodeId, Member] = field(default_factory=dict)
+    bookmarks: dict[tuple[NodeId, StreamId], int] = field(default_factory=dict)
+    unmarked: dict[NodeId, None] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(
@@ -97,6 +105,8 @@ class _Staged:
             or self.promises
             or self.issuers
             or self.members
+            or self.bookmarks
+            or self.unmarked
         )
 
 
@@ -119,6 +129,7 @@ class Store:
         self._streams: dict[StreamId, _Stream] = {}
         self._retired: dict[str, IntervalSet] = {}
         self._members: dict[NodeId, Member] = {}
+        self._bookmarks: dict[NodeId, dict[StreamId, int]] = {}
         self._staged = _Staged()
         self._in_doubt = False
         """A commit failed: it may be on disk all the same."""
@@ -141,6 +152,7 @@ class Store:
             },
             tuple(self._members.values()),
             tuple(Retired(issuer, numbers.ranges()) for issuer, numbers in self._retired.items()),
+            {name: dict(vector) for name, vector in self._bookmarks.items()},
         )
 
     def load(self, spans: Iterable[Span]) -> tuple[Packet, ...]:
@@ -205,6 +217,8 @@ class Store:
             "SELECT node, status, freshness, logger, address FROM members ORDER BY node"
         ):
             self._members[node] = Member(node, status, freshness, bool(logger), address)
+        for name, stream_id, last in connection.exec_driver_sql("SELECT name, stream, last FROM bookmarks"):
+            self._bookmarks.setdefault(name, {})[stream_id] = last
 
     # Writing --------------------------------------------------------------------------------------------------------
 
@@ -235,6 +249,20 @@ class Store:
                     self._stream(record.stream).promise = staged.promises[record.stream] = record
                 case Member():
                     self._members[record.node] = staged.members[record.node] = record
+                case Marked():
+                    self._mark(record)
+
+    def _mark(self, record: Marked) -> None:
+        staged = self._staged
+        if record.vector is None:
+            for stream in self._bookmarks.pop(record.name, {}):
+                staged.bookmarks.pop((record.name, stream), None)
+            staged.unmarked[record.name] = None
+            return
+        for position in record.vector:
+            known = self._bookmarks.setdefault(record.name, {})
+            if position.last > known.get(position.stream, -1):
+                known[position.stream] = staged.bookmarks[record.name, position.stream] = position.last
 
     def collect(self, name: StreamId, last: int) -> None:
         """Forget the stream up to `last`, and remember that."""
@@ -292,6 +320,9 @@ class Store:
         if issued.issuer in self._retired and issued.number in self._retired[issued.issuer]:
             del self._streams[name]
             self._staged.forgotten[name] = None
+            for bookmark, vector in self._bookmarks.items():
+                if vector.pop(name, None) is not None:
+                    self._staged.bookmarks.pop((bookmark, name), None)
 
     def _write(self, connection: Connection, staged: _Staged) -> None:
         def run(statement: str, rows: list[tuple[object, ...]]) -> None:
@@ -323,6 +354,9 @@ class Store:
             _KEEP_RETIRED,
             [(issuer, msgspec.json.encode(self._retired[issuer].ranges()).decode()) for issuer in staged.issuers],
         )
+        run(_DROP_BOOKMARK, [(name,) for name in staged.unmarked])
+        run(_DROP_IN_BOOKMARKS, [(name,) for name in staged.forgotten] if self._bookmarks else [])
+        run(_KEEP_BOOKMARK, [(*key, last) for key, last in staged.bookmarks.items()])
         run(_KEEP_MEMBER, [(m.node, m.status, m.freshness, m.logger, m.address) for m in staged.members.values()])
 
     def _absent(self, connection: Connection, packets: list[_PacketRow]) -> list[_PacketRow]:

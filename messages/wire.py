@@ -69,7 +69,7 @@ class Member(_Part, frozen=True):
     """What is known of one member. Of two records of one member the fresher counts; at equal freshness, the graver."""
 
     node: NodeId
-    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left)\Z")]
+    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left|durable)\Z")]
     freshness: Version
     logger: bool = False
     address: Address = ""
@@ -303,6 +303,40 @@ class Return(_Message, frozen=True, tag=31):
     last: Last
 
 
+class Recall(_Message, frozen=True, tag=36):
+    """A broker asks where a durable subscription is."""
+
+    name: NodeId
+
+
+class Recalled(_Message, frozen=True, tag=37):
+    """A logger's answer: what is on its disk of the bookmark, and whether it knows the subscription at all. `more`: and
+    there is more to come."""
+
+    name: NodeId
+    known: bool
+    vector: Vector
+    more: bool = False
+
+
+class Bookmark(_Message, frozen=True, tag=38):
+    """A durable subscription, at that epoch, has taken each of these streams up to there: what changed since the last
+    version that the receiver has confirmed."""
+
+    name: NodeId
+    epoch: Version
+    version: Version
+    vector: Vector
+
+
+class Bookmarked(_Message, frozen=True, tag=39):
+    """A logger has a bookmark of that version on disk."""
+
+    name: NodeId
+    epoch: Version
+    version: Version
+
+
 class WhoOwns(_Message, frozen=True, tag=24):
     """The leader asks whose these streams are, since their publisher's node is dead. `closing`: nobody's, so say how
     far you know each, and take nothing beyond that until I have said where it ends."""
@@ -360,5 +394,6 @@ class Taken(_Message, frozen=True, tag=29):
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
-    | Return | WhoOwns | Ownership | Abandoned | Tell | Window | Sent | Taken
+    | Return | Recall | Recalled | Bookmark | Bookmarked | WhoOwns | Ownership | Abandoned
+    | Tell | Window | Sent | Taken
 )  # fmt: skip

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Member, Message, Retired, Span
+from gossamer.messages.wire import Member, Message, Position, Retired, Span
 
 Reason = Literal["collected", "void", "lost", "declined"]
 Level = Literal["logged", "safe"]
@@ -91,13 +91,38 @@ class Void(Struct, frozen=True):
     span: Span
 
 
+class Attached(Struct, frozen=True):
+    """A durable subscription is with this broker, in that epoch: it is to go on behind these positions."""
+
+    name: NodeId
+    epoch: int
+    vector: dict[StreamId, int]
+    new: bool
+
+
+class Detached(Struct, frozen=True):
+    """A durable subscription is not with this broker any more, or could not come to be, and why."""
+
+    name: NodeId
+    epoch: int
+    reason: str
+
+
+class Marked(Struct, frozen=True):
+    """A logger's record of what a durable subscription has taken: it has these positions now, and keeps its others;
+    None: it is forgotten."""
+
+    name: NodeId
+    vector: tuple[Position, ...] | None
+
+
 class Over(Struct, frozen=True):
     """A logger's record that a stream is retired: whoever joins need not be told of it."""
 
     stream: StreamId
 
 
-Record = Packet | Void | Promise | Over | Member
+Record = Packet | Void | Promise | Over | Member | Marked
 
 
 class Persist(Struct, frozen=True):
@@ -127,7 +152,9 @@ class Became(Struct, frozen=True):
     status: Status
 
 
-Effect = Send | Deliver | Skip | Acked | Refused | Ready | Numbers | Persist | Load | Collect | Became
+Effect = (
+    Send | Deliver | Skip | Acked | Refused | Ready | Numbers | Attached | Detached | Persist | Load | Collect | Became
+)
 
 
 class StoredStream(Struct, frozen=True):
@@ -145,3 +172,4 @@ class Stored(Struct, frozen=True):
     streams: dict[StreamId, StoredStream]
     members: tuple[Member, ...] = ()
     retired: tuple[Retired, ...] = ()
+    bookmarks: dict[NodeId, dict[StreamId, int]] = {}

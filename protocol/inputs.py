@@ -77,6 +77,30 @@ class Close(Struct, frozen=True):
     stream: StreamId
 
 
+class Attach(Struct, frozen=True):
+    """A client takes a durable subscription up, or begins it: behind `start`, or (None) with what comes now. `Attached`
+    is the answer, or `Detached`."""
+
+    name: NodeId
+    start: dict[StreamId, int] | None = None
+
+
+class Mark(Struct, frozen=True):
+    """A durable subscription has taken each of these streams up to there."""
+
+    name: NodeId
+    epoch: int
+    vector: dict[StreamId, int]
+
+
+class Detach(Struct, frozen=True):
+    """The client of a durable subscription is gone; or (`forget`) wants no more of it, ever."""
+
+    name: NodeId
+    epoch: int
+    forget: bool = False
+
+
 class Room(Struct, frozen=True):
     """The application can take so many more events of a group, after purging; for groups with back-pressure. None: any
     number, as before the first `Room`."""
@@ -123,6 +147,6 @@ class Expel(Struct, frozen=True):
 
 
 Input = (
-    Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Room | Connected
-    | Persisted | Loaded | Leave | Disconnect | Reconnect | Expel
+    Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark
+    | Detach | Room | Connected | Persisted | Loaded | Leave | Disconnect | Reconnect | Expel
 )  # fmt: skip

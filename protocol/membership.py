@@ -23,7 +23,7 @@ PATIENCE_ROUNDS = 3
 FRESHNESS_MAX = 2**62
 """Far beyond any incarnation and its transitions; a record at the end of the numbers could never be overruled."""
 
-GRAVITY = {"member": 0, "disconnected": 1, "left": 2}
+GRAVITY = {"member": 0, "durable": 0, "disconnected": 1, "left": 2}
 
 TRANSITIONS: dict[tuple[Status, str], Status] = {
     ("outside", "bootstrap"): "member",
@@ -41,10 +41,15 @@ TRANSITIONS: dict[tuple[Status, str], Status] = {
 RECORDED: dict[Status, str] = {"leaving": "left", "disconnecting": "disconnected"}
 
 
+OUT = ("left", "durable")
+"""A durable subscription is in the table like a member, and is none (protocol/durable.py)."""
+
+
 class _Views(NamedTuple):
     active: tuple[NodeId, ...]
     others: tuple[NodeId, ...]
     loggers: tuple[NodeId, ...]
+    durables: tuple[NodeId, ...]
 
 
 class Membership:
@@ -286,13 +291,19 @@ class Membership:
         """The loggers among the others."""
         return (self._views or self._viewed()).loggers
 
+    @property
+    def durables(self) -> tuple[NodeId, ...]:
+        """The durable subscriptions that are waited for."""
+        return (self._views or self._viewed()).durables
+
     def _viewed(self) -> "_Views":
         # Made once for many merges: a joiner learns a thousand records at a time.
-        here = [member for member in self.table.values() if member.node != self._ctx.node and member.status != "left"]
+        here = [member for member in self.table.values() if member.node != self._ctx.node and member.status not in OUT]
         self._views = _Views(
             tuple(member.node for member in here if member.status == "member"),
             tuple(member.node for member in here),
             tuple(member.node for member in here if member.logger),
+            tuple(member.node for member in self.table.values() if member.status == "durable"),
         )
         return self._views
 

@@ -18,6 +18,8 @@ from gossamer.messages.wire import (
     Active,
     Beat,
     Beats,
+    Bookmark,
+    Bookmarked,
     Busy,
     CheckedOut,
     Checkout,
@@ -35,6 +37,8 @@ from gossamer.messages.wire import (
     Ownership,
     Position,
     Positions,
+    Recall,
+    Recalled,
     Recover,
     Repair,
     Request,
@@ -56,6 +60,7 @@ from gossamer.protocol.closing import Closing
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
+from gossamer.protocol.durable import Bookmarks, Durables, is_durable
 from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored
 from gossamer.protocol.flow import Rooms, Windows
 from gossamer.protocol.gossip import Answers
@@ -147,6 +152,12 @@ class Node:
             if logger
             else None
         )
+        self.durables = Durables(ctx, self.membership, self._delivered)
+        self.bookmarks = (
+            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored.bookmarks if stored else {})
+            if self.logger is not None
+            else None
+        )
         self.closing = Closing(ctx, self.membership, self.repair, self.answers, self.logger, self._stream, self._excuse)
         self._inputs: dict[type, Callable[[Any], None]] = {
             inputs.Received: self._on_received,
@@ -160,6 +171,9 @@ class Node:
             inputs.Forward: self._on_forward,
             inputs.Abandon: self._on_abandon,
             inputs.Close: self._on_close,
+            inputs.Attach: self._on_attach,
+            inputs.Mark: self._on_mark,
+            inputs.Detach: self._on_detach,
             inputs.Room: self._on_room,
             inputs.Connected: self._on_connected,
             inputs.Persisted: self._on_persisted,
@@ -194,6 +208,10 @@ class Node:
             Checkout: self.on_checkout,
             CheckedOut: self.on_checked_out,
             Return: self.on_return,
+            Recall: self.on_recall,
+            Recalled: self.on_recalled,
+            Bookmark: self.on_bookmark,
+            Bookmarked: self.on_bookmarked,
             WhoOwns: self.on_who_owns,
             Ownership: self.on_ownership,
             Abandoned: self.on_abandoned,
@@ -299,6 +317,18 @@ class Node:
     def _on_close(self, given: inputs.Close) -> None:
         self._announce(self.sender.close(given.stream))
 
+    def _on_attach(self, given: inputs.Attach) -> None:
+        self.durables.attach(given.name, given.start)
+        self._hurry()
+
+    def _on_mark(self, given: inputs.Mark) -> None:
+        known = {name: last for name, last in given.vector.items() if name not in self.receiver.retired}
+        self.durables.mark(given.name, given.epoch, known)
+
+    def _on_detach(self, given: inputs.Detach) -> None:
+        self.durables.detach(given.name, given.epoch, given.forget)
+        self._hurry()
+
     def _on_room(self, given: inputs.Room) -> None:
         self.rooms.on_room(given.group, given.events)
         self.windows.recheck()
@@ -354,6 +384,8 @@ class Node:
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
+            if self.durables.busy or ctx.round % ctx.config.positions_rounds == 0:
+                self.durables.on_round()
             self.rooms.on_round()
             self.windows.recheck()
             if not membership.has_loggers and (untold := self.exchange.untold(membership.active)):
@@ -385,7 +417,7 @@ class Node:
             self.exchange.tell(self._sinks())
         if self.logger is not None:
             self.logger.collect()
-            for node in self.membership.others:
+            for node in (*self.membership.others, *self.membership.durables):
                 if self._heard.setdefault(node, self._ctx.now) + self._ctx.config.expire_s < self._ctx.now:
                     self.membership.expel(node)
         if self.heartbeats.ended and self.membership.leads:
@@ -422,6 +454,7 @@ class Node:
             or bool(self.seeker)
             or bool(self.orphans)
             or self.membership.pending
+            or self.durables.busy
             or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
@@ -676,7 +709,9 @@ class Node:
         self.buffer.forget(name)
         self.rooms.forget(name)
         self.windows.forget(name)
-        if self.logger is not None:
+        self.durables.retire(name)
+        if self.logger is not None and self.bookmarks is not None:
+            self.bookmarks.retire(name)
             self.logger.retire(name)
             self.logger.save(Over(name))
 
@@ -747,6 +782,11 @@ class Node:
         self._heard[node] = self._ctx.now
         if self.logger is not None:
             self.logger.save(member)  # it must be waited for in our next life as well
+        if is_durable(node):
+            self.durables.on_record(member)
+            if self.bookmarks is not None:
+                self.bookmarks.on_record(member, known)
+            return
         if known is None or member.freshness > known.freshness:
             self.exchange.forget_node(node)
             self.selection.forget(node)
@@ -855,6 +895,27 @@ class Node:
     def on_return(self, _: NodeId, message: Return) -> None:
         if self.logger is not None:
             self.logger.on_return(message)
+
+    # Durable subscriptions ------------------------------------------------------------------------------------------
+
+    def _delivered(self, group: str) -> dict[StreamId, int]:
+        return {name: stream.next - 1 for name, stream in self.receiver.streams.items() if group_of(name) == group}
+
+    def on_recall(self, sender: NodeId, message: Recall) -> None:
+        if self.bookmarks is not None and is_durable(message.name):
+            self._heard[message.name] = self._ctx.now
+            self.bookmarks.on_recall(sender, message)
+
+    def on_recalled(self, sender: NodeId, message: Recalled) -> None:
+        if self.membership.is_logger(sender):
+            self.durables.on_recalled(sender, message)
+
+    def on_bookmark(self, sender: NodeId, message: Bookmark) -> None:
+        if self.bookmarks is not None and is_durable(message.name) and self.bookmarks.on_bookmark(sender, message):
+            self._heard[message.name] = self._ctx.now
+
+    def on_bookmarked(self, sender: NodeId, message: Bookmarked) -> None:
+        self.durables.on_bookmarked(sender, message)
 
     # Tests ----------------------------------------------------------------------------------------------------------
 

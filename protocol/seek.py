@@ -6,8 +6,8 @@ takes it from a logger only; so when all have answered, nobody can come to deliv
 declares it void, for good and for all.
 
 A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. While it is known
-to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Nor is anything sealed
-that a named publisher may come back with, from its spool: its holes stay open until it comes back without
+to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Nor is anything
+sealed that a named publisher may come back with, from its spool: its holes stay open until it comes back without
 (`GapNotice`), or until they are as old as anything that is kept.
 
 Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are

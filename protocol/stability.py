@@ -6,21 +6,23 @@ message; positions make that one number a member and stream:
     stable(s) = the lowest position in s among all that are waited for
 
 A new member is waited for in everything that is still kept. A member that leaves is waited for no longer in what comes
-after, but in what was there before it still is (sloppy on purpose: it may be back).
+after, but in what was there before it still is (sloppy on purpose: it may be back). A durable subscription is waited
+for in the streams of its group, by its bookmark (protocol/durable.py).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.ids import NodeId, StreamId, group_of
 from gossamer.messages.wire import Position
 
 
 class Stability:
     """The positions that others have acknowledged."""
 
-    __slots__ = ("_acks", "_ended", "_until")
+    __slots__ = ("_acks", "_bookmarks", "_ended", "_until")
 
     def __init__(self) -> None:
+        self._bookmarks: dict[str, dict[NodeId, Mapping[StreamId, int]]] = {}
         self._ended: dict[StreamId, dict[NodeId, int]] = {}
         self._acks: dict[NodeId, dict[StreamId, int]] = {}
         self._until: dict[NodeId, dict[StreamId, int] | None] = {}
@@ -36,6 +38,13 @@ class Stability:
             acks = self._acks[node]
             self._until[node] = {stream: last for stream, last in known.items() if acks.get(stream, -1) < last}
             self._acks[node] = {stream: acks[stream] for stream in self._until[node] or () if stream in acks}
+
+    def wait_for_durable(self, name: NodeId, group: str, bookmark: Mapping[StreamId, int]) -> None:
+        """Nothing in its group is stable that is beyond its bookmark, which moves."""
+        self._bookmarks.setdefault(group, {})[name] = bookmark
+
+    def release_durable(self, name: NodeId, group: str) -> None:
+        self._bookmarks.get(group, {}).pop(name, None)
 
     def forget(self, node: NodeId) -> None:
         """A new life of a member begins at its own t_join: what it acknowledged before does not count."""
@@ -62,7 +71,14 @@ class Stability:
             position = self._acks[node].get(stream, -1)
             if position < lowest and (until is None or max(position, collected) < until.get(stream, -1)):
                 lowest = position
-        return lowest
+        return min(lowest, self._bookmarked(stream, lowest))
+
+    def _bookmarked(self, stream: StreamId, highest: int) -> int:
+        """The lowest bookmark in a stream, if it is below `highest`."""
+        if self._bookmarks:
+            for bookmark in self._bookmarks.get(group_of(stream), {}).values():
+                highest = min(highest, bookmark.get(stream, -1))
+        return highest
 
     def holders(self, nodes: Iterable[NodeId], stream: StreamId, last: int) -> int:
         """How many of some members are known to have everything up to `last`."""
@@ -77,7 +93,8 @@ class Stability:
         """Whether every member there is has it all and knows that it has ended. Those that left will not come back for
         it; one that did not know of the end could not be told later, when nobody remembers the stream."""
         knowing = self._ended.get(stream, {})
-        return all(knowing.get(node, -1) >= last for node, until in self._until.items() if until is None)
+        knows = all(knowing.get(node, -1) >= last for node, until in self._until.items() if until is None)
+        return knows and self._bookmarked(stream, last) == last
 
     def position(self, node: NodeId, stream: StreamId) -> int:
         """The last seq that one member is known to have everything up to."""

@@ -13,8 +13,8 @@ from gossamer.logger.store import Store
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import pack
-from gossamer.messages.wire import Member, Span
-from gossamer.protocol.effects import Over, Promise, Void
+from gossamer.messages.wire import Member, Position, Span
+from gossamer.protocol.effects import Marked, Over, Promise, Void
 
 SEQS = 16
 STREAMS = ("default/a", "default/~b-1.0")
@@ -36,7 +36,14 @@ promises = st.builds(Promise, st.just(STREAMS[0]), st.integers(1, 9), st.sampled
 members = st.builds(
     Member, st.sampled_from("xyz"), st.sampled_from(["member", "left"]), st.integers(1, 9), st.booleans(), st.just("")
 )
-records = st.one_of(packets, packets, packets, voids, promises, members)
+marks = st.builds(
+    Marked,
+    st.sampled_from(["~default/x", "~default/y"]),
+    st.one_of(
+        st.none(), st.lists(st.builds(Position, st.sampled_from(["default/a", "default/c"]), st.integers(0, 99)))
+    ),
+)
+records = st.one_of(packets, packets, packets, voids, promises, members, marks)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -150,6 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert ours.streams == theirs.streams
             assert set(ours.members) == set(theirs.members)
             assert ours.retired == theirs.retired
+            assert ours.bookmarks == theirs.bookmarks
             everything = [Span(stream, ((0, SEQS - 1),)) for stream in STREAMS]
             assert self.store.load(everything) == self.model.load(everything)
             log = sorted((packet for _, _, packet in self._log()), key=lambda packet: (packet.stream, packet.first))

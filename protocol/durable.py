@@ -1,0 +1,331 @@
+"""Durable subscriptions: where each of them is, as the loggers know, and who has it (rpbcast §5.3: disconnecting).
+
+A durable subscription is a member that nobody can talk to: it is in the table of members under a name of its own, so it
+is in the wait lists of all loggers, present and future, for the same reason that a joiner is (protocol/membership.py):
+no logger applies anybody's acknowledgements before it knows every member that the other knows. Its acknowledgement is
+its *bookmark*, the seq up to which it has taken each stream of its group, which the loggers keep on disk.
+
+    attach      a broker asks the loggers for the bookmark, takes the element-wise best, and enters the subscription
+                with a higher epoch; when that is on disk at the loggers it has it
+    mark        the broker tells what was taken, batched, until each logger has it on disk
+    detach      the last of it is told, and the bookmark stays; or the subscription is forgotten
+
+Whoever attaches takes it over: an epoch that is not the latest counts no more, and whoever had it hears of that. There
+are bits of chance in an epoch, so two that attach at once do not take themselves for the same. A subscription of which
+nothing was heard for `expire_s` is expelled like any member. Its bookmark stays: when it returns it is told exactly
+what is gone.
+"""
+
+from collections.abc import Callable, Mapping
+
+from gossamer.messages.errors import UsageError
+from gossamer.messages.ids import NAME_LENGTH_MAX, NodeId, StreamId, group_of, named_stream
+from gossamer.messages.wire import ENTRIES_MAX, Bookmark, Bookmarked, Member, Position, Recall, Recalled, Roster
+from gossamer.protocol.context import Context
+from gossamer.protocol.effects import Attached, Detached, Marked
+from gossamer.protocol.membership import Membership
+from gossamer.protocol.stability import Stability
+
+PATIENCE_ROUNDS = 4
+"""A logger that has not answered for so long is not waited for, if another has."""
+CHANCE_BITS = 28
+MARKS_A_ROUND = 64
+"""Subscriptions whose bookmarks are told in a round: they take turns."""
+
+
+def durable_id(group: str, name: str) -> NodeId:
+    """What a durable subscription is called among the members; no node's name begins like that."""
+    found = f"~{named_stream(group, name)}"
+    if len(found) > NAME_LENGTH_MAX:
+        raise UsageError(f"durable: {name[:40]!r} and its group have more than {NAME_LENGTH_MAX - 2} characters")
+    return found
+
+
+def is_durable(node: NodeId) -> bool:
+    return node.startswith("~")
+
+
+def group_of_durable(name: NodeId) -> str:
+    return group_of(name[1:])
+
+
+class _Attaching:
+    """A subscription whose bookmark is being asked for."""
+
+    __slots__ = ("answered", "known", "since", "start", "vector")
+
+    def __init__(self, start: Mapping[StreamId, int] | None, since: int) -> None:
+        self.start = start
+        self.since = since
+        self.answered: dict[NodeId, None] = {}
+        self.known = False
+        self.vector: dict[StreamId, int] = {}
+
+
+class Held:
+    """A subscription that is attached here: what it has taken, and which logger has been told how much of that."""
+
+    __slots__ = (
+        "announced", "changed", "confirmed", "epoch", "leaving", "new", "since", "told_at", "vector", "version",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(self, epoch: int, vector: dict[StreamId, int], new: bool, since: int) -> None:
+        self.epoch = epoch
+        self.vector = vector
+        self.new = new
+        self.since = since
+        self.announced = False
+        """The client has been told that it has it."""
+        self.leaving = False
+        self.changed = {stream: 1 + number // ENTRIES_MAX for number, stream in enumerate(vector)}
+        """By version, since a change moves a stream to the end; a version is what fits into one message."""
+        self.version = self.wanted = max(self.changed.values(), default=1)
+        """The version to wait for."""
+        self.confirmed: dict[NodeId, int] = {}
+        self.told_at = 0.0
+
+    def mark(self, vector: Mapping[StreamId, int]) -> None:
+        moved = [(stream, last) for stream, last in vector.items() if last > self.vector.get(stream, -1)]
+        self.version += bool(moved)
+        for stream, last in moved:
+            self.vector[stream] = last
+            self.changed.pop(stream, None)
+            self.changed[stream] = self.version
+
+    def untold(self, confirmed: int) -> list[StreamId]:
+        """What has changed since a version, oldest first."""
+        found = []
+        for stream, version in reversed(self.changed.items()):
+            if version <= confirmed:
+                break
+            found.append(stream)
+        found.reverse()
+        return found
+
+
+class Durables:
+    """A broker's side: those that are attached here, or about to be."""
+
+    __slots__ = ("_attaching", "_ctx", "_membership", "_snapshot", "_turn", "held")
+
+    def __init__(self, ctx: Context, membership: Membership, snapshot: Callable[[str], dict[StreamId, int]]) -> None:
+        """`snapshot(group)` tells how far each stream has been delivered here."""
+        self._ctx = ctx
+        self._membership = membership
+        self._snapshot = snapshot
+        self._attaching: dict[NodeId, _Attaching] = {}
+        self._turn = 0
+        self.held: dict[NodeId, Held] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for the next round."""
+        return bool(self._attaching) or any(not held.announced or held.leaving for held in self.held.values())
+
+    @property
+    def _loggers(self) -> tuple[NodeId, ...]:
+        return tuple(node for node in self._membership.loggers if node in self._membership.active)
+
+    # What clients want ----------------------------------------------------------------------------------------------
+
+    def attach(self, name: NodeId, start: Mapping[StreamId, int] | None) -> None:
+        """Take a subscription up, or begin it: behind `start`, or with what comes now."""
+        if not self._loggers:
+            self._ctx.emit(Detached(name, 0, "there is no logger to keep it"))
+            return
+        if name in self._attaching:
+            self._ctx.emit(Detached(name, 0, "superseded: taken over by another client"))
+        self._attaching[name] = _Attaching(start, self._ctx.round)
+        self._ctx.multicast(self._loggers, Recall(name))
+
+    def mark(self, name: NodeId, epoch: int, vector: Mapping[StreamId, int]) -> None:
+        """It has taken each of these streams up to there."""
+        held = self.held.get(name)
+        if held is not None and held.epoch == epoch:
+            held.mark(vector)
+
+    def detach(self, name: NodeId, epoch: int, forget: bool) -> None:
+        """Its client has gone: the last of its bookmark is told; or (`forget`) there is nothing to keep any more."""
+        held = self.held.get(name)
+        if held is None or held.epoch != epoch:
+            return
+        if forget:
+            del self.held[name]
+            record = Member(name, "left", _later(self._ctx, epoch))
+            self._membership.merge(record)
+            self._ctx.multicast(self._loggers, Roster((), (record,), False))
+        else:
+            held.leaving, held.wanted, held.since = True, held.version, self._ctx.round
+            self._tell(name, held)
+            self._settle(name, held)
+
+    def retire(self, stream: StreamId) -> None:
+        """Everyone has it, these too."""
+        for held in self.held.values():
+            held.vector.pop(stream, None)
+            held.changed.pop(stream, None)
+
+    # What the others say --------------------------------------------------------------------------------------------
+
+    def on_recalled(self, logger: NodeId, message: Recalled) -> None:
+        attaching = self._attaching.get(message.name)
+        if attaching is None:
+            return
+        attaching.known |= message.known
+        for position in message.vector:
+            if position.last > attaching.vector.get(position.stream, -1):
+                attaching.vector[position.stream] = position.last
+        if not message.more:
+            attaching.answered[logger] = None
+            if all(node in attaching.answered for node in self._loggers):
+                self._enter(message.name, attaching)
+
+    def on_bookmarked(self, logger: NodeId, message: Bookmarked) -> None:
+        held = self.held.get(message.name)
+        if held is not None and held.epoch == message.epoch:
+            held.confirmed[logger] = max(message.version, held.confirmed.get(logger, 0))
+            self._settle(message.name, held)
+
+    def on_record(self, member: Member) -> None:
+        """Somebody has attached it, or let it be forgotten: here it is no more. One that is here was not silent."""
+        held = self.held.get(member.node)
+        if held is None:
+            return
+        if member.freshness > held.epoch:
+            del self.held[member.node]
+            self._ctx.emit(Detached(member.node, held.epoch, "superseded: taken over by another client"))
+        elif member.freshness == held.epoch and member.status == "left":
+            del self.held[member.node]
+            self._hold(member.node, held.vector, False)
+
+    def on_round(self) -> None:
+        """Ask again; tell what was taken, of some in turn."""
+        patience = self._ctx.round - PATIENCE_ROUNDS
+        for name, attaching in list(self._attaching.items()):
+            silent = tuple(node for node in self._loggers if node not in attaching.answered)
+            if attaching.answered and (not silent or attaching.since < patience):
+                self._enter(name, attaching)
+            else:
+                self._ctx.multicast(silent, Recall(name))
+        names = list(self.held)
+        self._turn = self._turn % len(names) if names else 0
+        chosen = (names[self._turn :] + names[: self._turn])[:MARKS_A_ROUND]
+        self._turn += MARKS_A_ROUND
+        for name in chosen:
+            held = self.held[name]
+            self._tell(name, held)
+            self._settle(name, held)
+
+    def _enter(self, name: NodeId, attaching: _Attaching) -> None:
+        """The bookmark is known as well as it can be: from here on the subscription is ours."""
+        del self._attaching[name]
+        if attaching.known:
+            vector = attaching.vector
+        elif attaching.start is None:  # not before this: what is acknowledged from here on waits for it
+            vector = self._snapshot(group_of_durable(name))
+        else:
+            vector = dict(attaching.start)
+        self._hold(name, vector, not attaching.known)
+
+    def _hold(self, name: NodeId, vector: dict[StreamId, int], new: bool) -> None:
+        record = self._membership.table.get(name)
+        epoch = _later(self._ctx, 0 if record is None else record.freshness)
+        self._membership.merge(Member(name, "durable", epoch))  # whoever had it here hears of it by that
+        held = self.held[name] = Held(epoch, vector, new, self._ctx.round)
+        self._tell(name, held)
+
+    def _tell(self, name: NodeId, held: Held) -> None:
+        fading = self._ctx.now > held.told_at + self._ctx.config.expire_s / 4  # it must be heard of now and then
+        for logger in self._loggers:
+            confirmed = held.confirmed.get(logger, 0)
+            if confirmed >= held.version and not fading:
+                continue
+            streams, version = held.untold(confirmed), held.version
+            if len(streams) > ENTRIES_MAX:  # a version is told whole or not at all
+                version = held.changed[streams[ENTRIES_MAX]] - 1
+                streams = [stream for stream in streams[:ENTRIES_MAX] if held.changed[stream] <= version]
+            vector = tuple(Position(stream, held.vector[stream]) for stream in streams)
+            self._ctx.send(logger, Bookmark(name, held.epoch, version, vector))
+            held.told_at = self._ctx.now
+
+    def _settle(self, name: NodeId, held: Held) -> None:
+        """See whether enough loggers have it on disk to go on, or to let go."""
+        have = [node for node, version in held.confirmed.items() if version >= held.wanted]
+        late = [node for node in self._loggers if node not in have]
+        enough = bool(have) and (not late or held.since < self._ctx.round - PATIENCE_ROUNDS)
+        if enough and held.leaving:
+            del self.held[name]
+        elif enough and not held.announced:
+            held.announced = True
+            self._ctx.emit(Attached(name, held.epoch, dict(held.vector), held.new))
+
+
+class Bookmarks:
+    """A logger's side: the bookmarks on its disk, and what waits for them."""
+
+    __slots__ = ("_ctx", "_membership", "_save", "_stability", "positions")
+
+    def __init__(
+        self,
+        ctx: Context,
+        membership: Membership,
+        stability: Stability,
+        save: Callable[[Marked, Callable[[], None] | None], None],
+        stored: Mapping[NodeId, Mapping[StreamId, int]],
+    ) -> None:
+        self._ctx = ctx
+        self._membership = membership
+        self._stability = stability
+        self._save = save
+        self.positions: dict[NodeId, dict[StreamId, int]] = {name: dict(vector) for name, vector in stored.items()}
+
+    def on_recall(self, sender: NodeId, message: Recall) -> None:
+        record = self._membership.table.get(message.name)
+        known = message.name in self.positions or (record is not None and record.status == "durable")
+        if record is not None:  # the epoch must be above this one
+            self._ctx.send(sender, Roster((), (record,), False))
+        vector = tuple(Position(*each) for each in self.positions.get(message.name, {}).items())
+        while len(vector) > ENTRIES_MAX:
+            self._ctx.send(sender, Recalled(message.name, known, vector[:ENTRIES_MAX], True))
+            vector = vector[ENTRIES_MAX:]
+        self._ctx.send(sender, Recalled(message.name, known, vector))
+
+    def on_bookmark(self, sender: NodeId, message: Bookmark) -> bool:
+        """Take what a broker tells, once it is on disk; False if the subscription is not with it any more."""
+        self._membership.merge(Member(message.name, "durable", message.epoch))
+        record = self._membership.table.get(message.name)
+        if record is None or (record.freshness, record.status) != (message.epoch, "durable"):
+            if record is not None:
+                self._ctx.send(sender, Roster((), (record,), False))
+            return False
+        self._save(
+            Marked(message.name, message.vector),
+            lambda: self._on_saved(sender, message),
+        )
+        return True
+
+    def _on_saved(self, sender: NodeId, message: Bookmark) -> None:
+        known = self.positions.setdefault(message.name, {})
+        for stream, last in ((position.stream, position.last) for position in message.vector):
+            if last > known.get(stream, -1):
+                known[stream] = last
+        self._ctx.send(sender, Bookmarked(message.name, message.epoch, message.version))
+
+    def on_record(self, member: Member, known: Member | None) -> None:
+        """It is waited for while it is there; a bookmark that is forgotten is not needed any more."""
+        name = member.node
+        if member.status == "durable":
+            self._stability.wait_for_durable(name, group_of_durable(name), self.positions.setdefault(name, {}))
+            return
+        self._stability.release_durable(name, group_of_durable(name))
+        if (known is None or member.freshness > known.freshness) and self.positions.pop(name, None) is not None:
+            self._save(Marked(name, None), None)
+
+    def retire(self, stream: StreamId) -> None:
+        for vector in self.positions.values():
+            vector.pop(stream, None)
+
+
+def _later(ctx: Context, epoch: int) -> int:
+    return ((epoch >> CHANCE_BITS) + 1 << CHANCE_BITS) | ctx.rng.getrandbits(CHANCE_BITS)

@@ -1,0 +1,189 @@
+"""Durable subscriptions, on both sides: who is asked, what counts, and who has it."""
+
+import pytest
+
+from gossamer.messages.errors import UsageError
+from gossamer.messages.wire import Bookmark, Bookmarked, Data, Member, Position, Recall, Recalled, Roster
+from gossamer.protocol.durable import PATIENCE_ROUNDS, durable_id
+from gossamer.protocol.effects import Attached, Detached, Marked, Persist, Stored
+from gossamer.protocol.inputs import Attach, Detach, Mark, Persisted, Wake
+from machines import S, T, node, only, packet, receive, sent
+
+NAME = durable_id("default", "orders")
+
+
+def rounds(me, count):
+    effects = []
+    for _ in range(count):
+        effects += me.handle(Wake(), me.next_deadline())
+    return effects
+
+
+def attached(loggers="KL", **vector):
+    """A broker that has the subscription, behind what K told."""
+    me, _ = node(loggers=loggers)
+    me.handle(Attach(NAME), 0.0)
+    for logger in loggers:
+        told = tuple(Position({"s": S, "t": T}[name], last) for name, last in vector.items())
+        receive(me, logger, Recalled(NAME, True, told))
+    effects = []
+    for logger in loggers:
+        effects = receive(me, logger, Bookmarked(NAME, me.durables.held[NAME].epoch, 1))
+    return me, only(effects, Attached)[0]
+
+
+def test_all_loggers_are_asked_and_the_best_of_each_counts():
+    me, _ = node(loggers="KL")
+    assert sent(me.handle(Attach(NAME), 0.0)) == [(("K", "L"), Recall(NAME))]
+    assert receive(me, "K", Recalled(NAME, True, (Position(S, 3), Position(T, 9)))) == []
+    effects = receive(me, "L", Recalled(NAME, True, (Position(S, 5), Position(T, 1))))
+    ((_, first), (_, second)) = sent(effects, Bookmark)
+    assert first == second
+    assert set(first.vector) == {Position(S, 5), Position(T, 9)}
+    assert me.membership.table.get(NAME) == Member(NAME, "durable", first.epoch)
+    assert receive(me, "K", Bookmarked(NAME, first.epoch, 1)) == [], "not before every logger waits for it"
+    assert receive(me, "L", Bookmarked(NAME, first.epoch, 1)) == [Attached(NAME, first.epoch, {S: 5, T: 9}, False)]
+
+
+def test_a_new_one_begins_with_what_comes_after_what_was_delivered():
+    me, _ = node(loggers="L")
+    receive(me, "a", Data("a", packet(0, 4)))
+    receive(me, "a", Data("a", packet(7)))
+    me.handle(Attach(NAME), 0.0)
+    receive(me, "L", Recalled(NAME, False, ()))
+    epoch = me.durables.held[NAME].epoch
+    assert receive(me, "L", Bookmarked(NAME, epoch, 1)) == [Attached(NAME, epoch, {S: 4}, True)]
+
+
+def test_a_logger_that_is_silent_is_not_waited_for_for_ever_but_one_must_answer():
+    me, _ = node(loggers="KL")
+    me.handle(Attach(NAME), 0.0)
+    asked = [to for to, _ in sent(rounds(me, 2 * PATIENCE_ROUNDS), Recall)]
+    assert asked == [("K", "L")] * len(asked)
+    receive(me, "K", Recalled(NAME, False, ()))
+    assert not only(rounds(me, PATIENCE_ROUNDS + 2), Attached)
+    epoch = me.durables.held[NAME].epoch
+    effects = receive(me, "K", Bookmarked(NAME, epoch, 1)) + rounds(me, PATIENCE_ROUNDS + 2)
+    assert only(effects, Attached) == [Attached(NAME, epoch, {}, True)]
+
+
+def test_without_loggers_there_is_nobody_to_keep_it():
+    me, _ = node()
+    assert me.handle(Attach(NAME), 0.0) == [Detached(NAME, 0, "there is no logger to keep it")]
+
+
+def test_what_was_taken_is_told_until_each_logger_has_it():
+    me, found = attached(s=3)
+    me.handle(Mark(NAME, found.epoch, {S: 5, T: 0}), 1.0)
+    me.handle(Mark(NAME, found.epoch, {S: 4}), 1.0)
+    me.handle(Mark(NAME, found.epoch - 1, {S: 99}), 1.0)
+    told = dict(sent(rounds(me, 8), Bookmark))
+    expected = Bookmark(NAME, found.epoch, 2, (Position(S, 5), Position(T, 0)))
+    assert told == {("K",): expected, ("L",): expected}
+    receive(me, "K", Bookmarked(NAME, found.epoch, 2))
+    assert {to for to, _ in sent(rounds(me, 8), Bookmark)} == {("L",)}
+
+
+def test_whoever_takes_it_over_takes_it_from_the_one_before():
+    me, found = attached()
+    record = Member(NAME, "durable", found.epoch + 1)
+    effects = receive(me, "K", Roster((), (record,), False))
+    assert only(effects, Detached) == [Detached(NAME, found.epoch, "superseded: taken over by another client")]
+    me.handle(Mark(NAME, found.epoch, {S: 5}), 1.0)
+    assert sent(rounds(me, 8), Bookmark) == []
+
+
+def test_one_that_is_expelled_while_it_is_here_comes_back():
+    me, found = attached(s=3)
+    effects = receive(me, "K", Roster((), (Member(NAME, "left", found.epoch),), False))
+    epoch = me.durables.held[NAME].epoch
+    assert epoch > found.epoch
+    assert [message.vector for _, message in sent(effects, Bookmark)] == [(Position(S, 3),)] * 2
+
+
+def test_a_client_that_goes_leaves_the_last_of_its_bookmark():
+    me, found = attached(loggers="L")
+    me.handle(Mark(NAME, found.epoch, {S: 5}), 1.0)
+    effects = me.handle(Detach(NAME, found.epoch), 1.0)
+    assert sent(effects, Bookmark) == [(("L",), Bookmark(NAME, found.epoch, 2, (Position(S, 5),)))]
+    assert NAME in me.durables.held
+    receive(me, "L", Bookmarked(NAME, found.epoch, 2))
+    assert NAME not in me.durables.held
+
+
+def test_a_name_that_is_too_long_is_refused():
+    with pytest.raises(UsageError, match="durable"):
+        durable_id("g" * 100, "n" * 100)
+
+
+# Loggers -------------------------------------------------------------------------------------------------------------
+
+
+def logger(stored=None, **config):
+    return node("L", brokers="a", logger=True, stored=stored, **config)[0]
+
+
+def persist(me, effects):
+    for each in only(effects, Persist):
+        effects = [*effects, *me.handle(Persisted(each.token), 0.0)]
+    return effects
+
+
+def test_a_bookmark_counts_once_it_is_on_disk():
+    me = logger()
+    mark = Bookmark(NAME, 7, 1, (Position(S, 3),))
+    effects = receive(me, "a", mark)
+    assert sent(effects, Bookmarked) == []
+    assert me.bookmarks.positions[NAME] == {}
+    ((records, token),) = [(each.records, each.token) for each in only(effects, Persist)]
+    assert records == (Member(NAME, "durable", 7), Marked(NAME, (Position(S, 3),)))
+    assert sent(me.handle(Persisted(token), 0.0), Bookmarked) == [(("a",), Bookmarked(NAME, 7, 1))]
+    assert sent(receive(me, "a", Recall(NAME)), Recalled) == [(("a",), Recalled(NAME, True, (Position(S, 3),)))]
+
+
+def test_nothing_is_stable_beyond_a_bookmark_and_only_in_its_group():
+    me = logger()
+    assert me.stability.stable(S, 9) == -1, "a has acknowledged nothing"
+    me.stability.acknowledge("a", (Position(S, 9), Position("other/~a-1.0", 9)))
+    assert me.stability.stable(S, 9) == 9
+    persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),))))
+    assert me.stability.stable(S, 9) == 3
+    assert me.stability.stable(T, 9) == -1
+    assert me.stability.stable("other/~a-1.0", 9) == 9
+    persist(me, receive(me, "a", Bookmark(NAME, 7, 2, (Position(S, 6), Position(S, 2)))))
+    assert me.stability.stable(S, 9) == 6
+
+
+def test_an_epoch_that_is_not_the_latest_counts_no_more():
+    me = logger()
+    persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),))))
+    persist(me, receive(me, "b", Bookmark(NAME, 8, 1, (Position(S, 3),))))
+    effects = receive(me, "a", Bookmark(NAME, 7, 2, (Position(S, 9),)))
+    assert sent(effects) == [(("a",), Roster((), (Member(NAME, "durable", 8),), False))]
+    assert me.bookmarks.positions[NAME] == {S: 3}
+
+
+def test_a_bookmark_survives_a_restart_and_is_waited_for():
+    stored = Stored({}, (Member(NAME, "durable", 7),), (), {NAME: {S: 3}})
+    me = logger(stored)
+    me.stability.acknowledge("a", (Position(S, 9),))
+    assert me.stability.stable(S, 9) == 3
+
+
+def test_one_that_is_expired_is_not_waited_for_but_is_remembered():
+    me = logger(expire_s=10.0, retain_s=1.0, round_interval_max_s=1.0, positions_rounds=1)
+    persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),))))
+    while (now := me.next_deadline()) < 12.0:
+        me.handle(Wake(), now)
+    assert me.membership.table.get(NAME) == Member(NAME, "left", 7)
+    assert me.stability._bookmarked(S, 9) == 9
+    answer = sent(receive(me, "a", Recall(NAME), 12.0), Recalled)
+    assert answer == [(("a",), Recalled(NAME, True, (Position(S, 3),)))]
+
+
+def test_one_that_is_forgotten_leaves_nothing():
+    me = logger()
+    persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),))))
+    effects = receive(me, "a", Roster((), (Member(NAME, "left", 9),), False))
+    assert Marked(NAME, None) in only(effects, Persist)[0].records
+    assert sent(receive(me, "a", Recall(NAME)), Recalled) == [(("a",), Recalled(NAME, False, ()))]
