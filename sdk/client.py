@@ -205,6 +205,11 @@ class Client:
         """The broker that this client is with."""
         return self._transport.node
 
+    @property
+    def url(self) -> str:
+        """Where that broker is: other clients may connect there, too, also to one that is embedded here."""
+        return self._transport.url
+
     def seen(self, event: Event) -> None:
         """Take note of an event, so that what is published from here on comes after it, and who obsoletes it obsoletes
         what it did."""

@@ -196,6 +196,11 @@ class Transport:
         self.reconnects = -1
         self._thread = threading.Thread(target=self._run, name="gossamer client", daemon=True)
 
+    @property
+    def url(self) -> str:
+        """Where the broker is that we are with, or try."""
+        return self._urls[self._url]
+
     # From the application's thread ----------------------------------------------------------------------------------
 
     def start(self) -> None:
