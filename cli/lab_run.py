@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand, TyperGroup
 
+from gossamer.lab import plots
 from gossamer.lab.experiments import registry
 from gossamer.lab.experiments.registry import Experiment, Result, Row
 
@@ -58,26 +60,34 @@ def list_experiments(json: bool = typer.Option(False, "--json", help="One JSON o
 
 
 def _command(experiment: Experiment) -> Callable[..., None]:
-    def command(*, json: bool, **parameters: registry.Value) -> None:
-        with _patience(f"{experiment.name} …") as progress:
+    def command(*, json: bool, plot: Path | None, **parameters: registry.Value) -> None:
+        with patience(f"{experiment.name} …") as progress:
             result = experiment.run(progress, **parameters)
+        if plot is not None:
+            plots.save(plot, f"{result.name} ({result.paper})", experiment.panels, result.rows)
         if json:
-            _print_json({"name": result.name, "parameters": result.parameters, "rows": result.rows})
+            _print_json(result)
         else:
             _print_table(experiment, result)
 
     # What Typer reads a command's options from.
-    own = experiment.parameters.values()
-    option = typer.Option(False, "--json", help="One JSON object on one line.")
-    flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=bool)
-    command.__signature__ = inspect.Signature([*own, flag])  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, flag]}
+    common = [
+        _option("json", bool, typer.Option(False, "--json", help="One JSON object on one line.")),
+        _option("plot", Path | None, typer.Option(None, "--plot", help="Draw it, too: a .svg, .png or .pdf file.")),
+    ]
+    options = [*experiment.parameters.values(), *common]
+    command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in options}
     command.__doc__ = experiment.claim
     return command
 
 
+def _option(name: str, kind: Any, option: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
+
+
 @contextmanager
-def _patience(text: str) -> Iterator[registry.Progress]:
+def patience(text: str) -> Iterator[registry.Progress]:
     """Show on stderr that something is under way, and how far it is, should it take more than a moment."""
     status = Console(stderr=True).status(text)
     timer = threading.Timer(PATIENCE_S, status.start)
@@ -104,7 +114,10 @@ def _print_table(experiment: Experiment, result: Result) -> None:
     console.print(table)
     if len(shown) < len(result.rows):
         console.print(f"({len(shown)} of {len(result.rows)} rows; --json has them all)")
-    console.print(f"claim: {experiment.claim}\nfound: {result.finding}", highlight=False)
+    console.print(f"{experiment.claim} ({experiment.paper})", highlight=False)
+    for claim in result.claims:
+        mark = "[green]holds[/]" if claim.holds else "[red]does not hold[/]"
+        console.print(f"- {claim.claim}: {mark}\n    paper: {claim.paper}\n    ours:  {claim.ours}", highlight=False)
 
 
 def _some(rows: Sequence[Row]) -> Sequence[Row]:

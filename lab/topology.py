@@ -115,6 +115,20 @@ def star(
     )
 
 
+def full(
+    members: int, latency_s: float, *, bandwidth_bps: float | None = None, queue_packets_max: int | None = None
+) -> Topology:
+    """A connection of its own between any two members (003 §4.2)."""
+    return Topology(
+        members,
+        [(one, other, latency_s) for one in range(members) for other in range(one)],
+        hosts=range(members),
+        local_s=latency_s,
+        bandwidth_bps=bandwidth_bps,
+        queue_packets_max=queue_packets_max,
+    )
+
+
 TRANSIT, STUBS, FRINGE = 4, 7, 18
 
 

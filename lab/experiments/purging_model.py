@@ -12,15 +12,11 @@ The section's other figures are reached by parameters; they concern the simulati
     5.9        --ratios 0.5 --diversity 5 --safety-delay-ms 100
 """
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import starmap
-from math import isfinite, nan
-from multiprocessing import get_context
 from random import Random
 
-from gossamer.lab.experiments.registry import Progress, Row, experiment, silent
+from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
+from gossamer.lab.experiments.sweep import check_not_negative, check_positive, in_order, numbers, positive
 from gossamer.lab.purging_model import overwriting, purgeable_share, rates
 from gossamer.lab.purging_simulation import Policy, simulate
 from gossamer.lab.slow_consumer import measure_real
@@ -35,7 +31,13 @@ LONGER = 5
 """Near critical load it is rare runs of independent events that slow the sender down: there we look so much longer."""
 
 
-@experiment
+@experiment(
+    "000 Fig 5.3",
+    *(
+        Panel(column, "delay_ms", (column,), "r", x_label="delay of the slow receiver (ms)", y_label="events/s")
+        for column in ("analytical", "simulation", "real")
+    ),
+)
 def purging_model(
     *,
     sender_rate: float = 100.0,
@@ -51,19 +53,17 @@ def purging_model(
     seed: int = 1,
     processes: int = 2,
     progress: Progress = silent,
-) -> tuple[list[Row], str]:
+) -> tuple[list[Row], list[Claim]]:
     """A sender is undisturbed while purging makes up for a slow receiver; beyond that it slows down less (000 §5.4)."""
-    _check_positive(sender_rate=sender_rate, buffer=buffer, diversity=diversity, duration_s=duration_s)
-    _check_positive(processes=processes)
-    _check_not_negative(safety_delay_ms=safety_delay_ms, reach=reach, split=split, seed=seed)
+    check_positive(sender_rate=sender_rate, buffer=buffer, diversity=diversity, duration_s=duration_s)
+    check_positive(processes=processes)
+    check_not_negative(safety_delay_ms=safety_delay_ms, reach=reach, split=split, seed=seed)
     if policy not in ("eager", "lazy"):
         raise UsageError(f"policy: eager or lazy, not {policy!r}")
-    shares = _numbers("ratios", ratios)
+    shares = numbers("ratios", ratios)
     if not all(0 <= r <= 1 for r in shares):
         raise UsageError(f"ratios: shares from 0 to 1, not {ratios!r}")
-    delays = _numbers("delays_ms", delays_ms)
-    if not all(delay > 0 for delay in delays):
-        raise UsageError(f"delays_ms: positive, not {delays_ms!r}")
+    delays = positive("delays_ms", delays_ms)
     points = [(r, delay_ms) for r in shares for delay_ms in delays]
     row = partial(
         _row,
@@ -77,21 +77,8 @@ def purging_model(
         reach=reach,
         seed=seed,
     )
-    rows: list[Row] = []
-    measured = _in_order(row, points, processes)
-    for done in range(len(points)):
-        progress(done, len(points))
-        rows.append(next(measured))
-    return rows, f"{_compared(rows, 'simulation')}; {_compared(rows, 'real')}"
-
-
-def _in_order(row: Callable[[float, float], Row], points: list[tuple[float, float]], processes: int) -> Iterator[Row]:
-    """Each point's row. Another process knows nothing of this one and starts from the code alone."""
-    if processes == 1:
-        yield from starmap(row, points)
-    else:
-        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            yield from pool.map(row, *zip(*points, strict=True))
+    rows = list(in_order(row, points, processes, progress))
+    return rows, [_compared(rows, column) for column in ("simulation", "real")]
 
 
 def _row(
@@ -142,15 +129,16 @@ def _row(
     }
 
 
-def _compared(rows: list[Row], column: str) -> str:
-    """How a column fares against the model, in half a sentence."""
+def _compared(rows: list[Row], column: str) -> Claim:
+    """How a column fares against the model."""
     apart = {at: _apart(row, column) for at, row in enumerate(rows)}
     worst = max(apart, key=lambda at: abs(apart[at]))
     close = sum(abs(share) < CLOSE for share in apart.values())
-    return (
+    ours = (
         f"{column} is within {CLOSE:.0%} of the model in {close} of {len(apart)} points, at worst {apart[worst]:+.1%} "
         f"(r {rows[worst]['r']}, {rows[worst]['delay_ms']} ms)"
     )
+    return Claim(f"{column} and model agree", "results are sufficiently close (§5.5)", ours, close >= 0.9 * len(apart))
 
 
 def _apart(row: Row, column: str) -> float:
@@ -158,25 +146,3 @@ def _apart(row: Row, column: str) -> float:
     assert isinstance(measured, float)
     assert isinstance(modelled, float)
     return measured / modelled - 1
-
-
-def _numbers(name: str, text: str) -> list[float]:
-    try:
-        numbers = [float(each) for each in text.split(",")]
-    except ValueError:
-        numbers = [nan]
-    if not all(map(isfinite, numbers)):
-        raise UsageError(f"{name}: numbers with commas between them, not {text!r}")
-    return numbers
-
-
-def _check_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not (isfinite(value) and value > 0):
-            raise UsageError(f"{name}: positive, not {value}")
-
-
-def _check_not_negative(**values: float) -> None:
-    for name, value in values.items():
-        if not (isfinite(value) and value >= 0):
-            raise UsageError(f"{name}: not negative, not {value}")

@@ -1,4 +1,4 @@
-"""The experiments by name. Each is one file here, and one function in it that carries `@experiment`.
+"""The experiments by name. Each is one file here, and one function in it that carries `@experiment(…)`.
 
 Its keyword arguments are the experiment's parameters and, with their types and defaults, the options of
 `gossamer lab run NAME`; its docstring is the claim that it tests, in the paper's words or close to them. NAME has
@@ -8,17 +8,31 @@ parameter: it is called with the number of steps done, and of all.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
 
 from gossamer.lab import experiments
+from gossamer.lab.plots import Panel, Row, Value
 from gossamer.messages.errors import UsageError
 
-Value = bool | int | float | str | None
-Row = Mapping[str, Value]
-Measure = TypeVar("Measure", bound=Callable[..., tuple[Sequence[Row], str]])
+__all__ = ["Claim", "Experiment", "Panel", "Progress", "Result", "Row", "Value", "experiment", "find", "names"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Something that the paper says can be seen, and what is seen here."""
+
+    claim: str
+    paper: str
+    """The paper's own figure or words, with their place."""
+    ours: str
+    holds: bool
+
+
+Found = tuple[Sequence[Row], Sequence[Claim]]
+Measure = TypeVar("Measure", bound=Callable[..., Found])
 Progress = Callable[[int, int], None]
 PROGRESS = "progress"
 
@@ -29,20 +43,25 @@ def silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came out: one row a point of the figure, and in a sentence how the claim fared."""
+    """What came out: one row a point of the figure, and how the paper's claims fared."""
 
     name: str
+    paper: str
     parameters: Mapping[str, Value]
     rows: Sequence[Row]
-    finding: str = field(default="", compare=False)
+    claims: Sequence[Claim]
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
     name: str
+    paper: str
+    """Where it is from: a paper (by its number in docs/experiments.md) and its figures."""
     claim: str
-    measure: Callable[..., tuple[Sequence[Row], str]]
-    """From parameters to rows and finding; raises `UsageError` for a parameter out of range."""
+    panels: Sequence[Panel]
+    """The pictures, drawn the way the paper drew them."""
+    measure: Callable[..., Found]
+    """From parameters to rows and claims; raises `UsageError` for a parameter out of range."""
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -56,15 +75,19 @@ class Experiment:
                 raise UsageError(f"experiment {self.name} has no parameter {name!r}; it has {', '.join(known)}")
         chosen = {name: parameters.get(name, parameter.default) for name, parameter in known.items()}
         reporting = {PROGRESS: progress} if PROGRESS in inspect.signature(self.measure).parameters else {}
-        rows, finding = self.measure(**chosen, **reporting)
-        return Result(self.name, chosen, rows, finding)
+        rows, claims = self.measure(**chosen, **reporting)
+        return Result(self.name, self.paper, chosen, rows, claims)
 
 
-def experiment(measure: Measure) -> Measure:
+def experiment(paper: str, *panels: Panel) -> Callable[[Measure], Measure]:
     """Enter a function under its own name."""
-    name = measure.__name__.replace("_", "-")
-    _found[name] = Experiment(name, inspect.cleandoc(measure.__doc__ or ""), measure)
-    return measure
+
+    def enter(measure: Measure) -> Measure:
+        name = measure.__name__.replace("_", "-")
+        _found[name] = Experiment(name, paper, inspect.cleandoc(measure.__doc__ or ""), panels, measure)
+        return measure
+
+    return enter
 
 
 def names() -> list[str]:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -31,9 +32,11 @@ def test_json_is_one_object_on_one_line(run: Run) -> None:
     code, out, err = run("run", "convergence", "--members", "5", "--loss", "0.1", "--json")
     assert (code, out.count("\n"), err) == (0, 1, "")
     document = json.loads(out)
-    assert [*document] == ["name", "parameters", "rows"]
+    assert [*document] == ["name", "paper", "parameters", "rows", "claims"]
+    assert document["paper"] == "004 Fig 4-2"
+    assert all([*claim] == ["claim", "paper", "ours", "holds"] for claim in document["claims"])
     assert document["name"] == "convergence"
-    assert document["parameters"] == {"members": 5, "error": 1e-6, "loss": 0.1, "self_contact": False}
+    assert document["parameters"] == {"members": 5, "error": 1e-6, "loss": 0.1, "self_contact": False, "seeds": 0}
     assert [row["reached"] for row in document["rows"]] == [1, 2, 3, 4, 5]
     assert all([*row] == ["reached", "pull", "push", "pull_markov"] for row in document["rows"])
 
@@ -41,7 +44,8 @@ def test_json_is_one_object_on_one_line(run: Run) -> None:
 def test_every_option_reaches_the_experiment(run: Run) -> None:
     options = ["--members", "4", "--error", "0.01", "--loss", "0.5", "--self-contact"]
     _, out, _ = run("run", "convergence", *options, "--json")
-    assert json.loads(out)["parameters"] == {"members": 4, "error": 0.01, "loss": 0.5, "self_contact": True}
+    expected = {"members": 4, "error": 0.01, "loss": 0.5, "self_contact": True, "seeds": 0}
+    assert json.loads(out)["parameters"] == expected
 
 
 def test_a_table_shows_the_claim_beside_the_numbers(run: Run) -> None:
@@ -56,6 +60,24 @@ def test_a_table_shows_the_claim_beside_the_numbers(run: Run) -> None:
 def test_a_short_table_is_shown_whole(run: Run) -> None:
     _, out, _ = run("run", "convergence", "--members", "30")
     assert "rows;" not in out
+
+
+def test_a_simulation_stands_beside_the_chain_where_it_is_asked_for(run: Run) -> None:
+    _, out, _ = run("run", "convergence", "--members", "30", "--seeds", "200", "--json")
+    document = json.loads(out)
+    assert [row["reached"] for row in document["rows"] if row["pull_mean_simulated"] is not None] == [1, 2, 5, 10, 20]
+    assert document["claims"][-1]["claim"] == "simulation agrees with the chain"
+    assert document["claims"][-1]["holds"]
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_a_plot_is_drawn_beside_the_answer(run: Run, tmp_path: Path, ending: str) -> None:
+    picture = tmp_path / f"figure.{ending}"
+    code, out, err = run("run", "convergence", "--members", "20", "--json", "--plot", str(picture))
+    assert (code, out.count("\n"), err) == (0, 1, "")
+    assert picture.stat().st_size > 5_000
+    if ending == "svg":
+        assert "members reached by the multicast" in picture.read_text()
 
 
 def test_list_names_every_experiment_and_its_claim(run: Run) -> None:
@@ -83,6 +105,9 @@ def test_list_names_every_experiment_and_its_claim(run: Run) -> None:
         (["convergence", "--loss", "1"], "loss: "),
         (["convergence", "--loss", "-0.1"], "loss: "),
         (["convergence", "--loss", "0.9999"], "more than 10000 rounds"),
+        (["convergence", "--seeds", "-1"], "seeds: "),
+        (["convergence", "--members", "3", "--plot", "/nowhere/figure.svg"], "cannot write /nowhere/figure.svg"),
+        (["convergence", "--members", "3", "--plot", "/tmp/figure.nonsense"], "/tmp/figure.nonsense"),
     ],
 )
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -118,7 +143,7 @@ def test_what_takes_long_says_so_on_stderr_only(run: Run, monkeypatch: pytest.Mo
     ) -> registry.Result:
         assert started.wait(timeout=30)
         progress(3, 8)
-        return registry.Result(experiment.name, parameters, [])
+        return registry.Result(experiment.name, experiment.paper, parameters, [], [])
 
     monkeypatch.setattr(lab_run, "PATIENCE_S", 0.0)
     monkeypatch.setattr(Console, "status", status)

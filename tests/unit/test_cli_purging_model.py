@@ -38,7 +38,7 @@ def test_figure_5_3_by_default(run: Run) -> None:
     code, out, _ = run("--json", *QUICK)
     document = json.loads(out)
     assert (code, out.count("\n")) == (0, 1)
-    assert [*document] == ["name", "parameters", "rows"]
+    assert [*document] == ["name", "paper", "parameters", "rows", "claims"]
     assert document["name"] == "purging-model"
     assert document["parameters"] == {
         "sender_rate": 100,

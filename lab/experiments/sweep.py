@@ -1,0 +1,96 @@
+"""Every point of a figure, over some seeds, in a few processes; means and confidence intervals of what comes out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import starmap
+from math import isfinite, nan, sqrt
+from multiprocessing import get_context
+from statistics import fmean, stdev
+from typing import Any, TypeVar
+
+from gossamer.lab.experiments.registry import Progress
+from gossamer.messages.errors import UsageError
+
+Point = TypeVar("Point")
+Outcome = TypeVar("Outcome")
+
+STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+"""Student's t for 95 %, by degrees of freedom from 1; beyond 9 the normal distribution is close enough."""
+NORMAL = 1.96
+
+
+def sweep(
+    measure: Callable[[Point, int], Outcome],
+    points: Sequence[Point],
+    *,
+    seeds: int,
+    processes: int,
+    progress: Progress,
+) -> list[list[Outcome]]:
+    """`measure(point, seed)` for each point and each seed from 1; the outcomes point by point."""
+    check_positive(seeds=seeds, processes=processes)
+    jobs = [(point, seed) for point in points for seed in range(1, seeds + 1)]
+    outcomes = list(in_order(measure, jobs, processes, progress))
+    return [outcomes[at : at + seeds] for at in range(0, len(jobs), seeds)]
+
+
+def in_order(
+    measure: Callable[..., Outcome], jobs: Sequence[tuple[Any, ...]], processes: int, progress: Progress
+) -> Iterator[Outcome]:
+    """What `measure` makes of each job, in their order."""
+    outcomes = _each(measure, jobs, processes)
+    for done in range(len(jobs)):
+        progress(done, len(jobs))
+        yield next(outcomes)
+
+
+def _each(measure: Callable[..., Outcome], jobs: Sequence[tuple[Any, ...]], processes: int) -> Iterator[Outcome]:
+    """Another process knows nothing of this one and starts from the code alone."""
+    if processes == 1:
+        yield from starmap(measure, jobs)
+    else:
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            yield from pool.map(measure, *zip(*jobs, strict=True))
+
+
+def interval(samples: Sequence[float]) -> float:
+    """Half the width of the 95 % confidence interval of the mean; 0 for a single sample, of which nobody knows."""
+    if len(samples) < 2:
+        return 0.0
+    t = STUDENT[len(samples) - 2] if len(samples) - 2 < len(STUDENT) else NORMAL
+    return t * stdev(samples) / sqrt(len(samples))
+
+
+def summary(name: str, samples: Sequence[float], digits: int = 3) -> dict[str, float]:
+    """Two columns of a row: the mean, and its interval."""
+    return {name: round(fmean(samples), digits), f"{name}_ci": round(interval(samples), digits)}
+
+
+def numbers(name: str, text: str) -> list[float]:
+    """A parameter that is a list: numbers with commas between them."""
+    try:
+        listed = [float(each) for each in text.split(",")]
+    except ValueError:
+        listed = [nan]
+    if not all(map(isfinite, listed)):
+        raise UsageError(f"{name}: numbers with commas between them, not {text!r}")
+    return listed
+
+
+def positive(name: str, text: str) -> list[float]:
+    listed = numbers(name, text)
+    if not all(each > 0 for each in listed):
+        raise UsageError(f"{name}: positive, not {text!r}")
+    return listed
+
+
+def check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not (isfinite(value) and value > 0):
+            raise UsageError(f"{name}: positive, not {value}")
+
+
+def check_not_negative(**values: float) -> None:
+    for name, value in values.items():
+        if not (isfinite(value) and value >= 0):
+            raise UsageError(f"{name}: not negative, not {value}")
