@@ -95,6 +95,7 @@ def pushing(bps: float, policy: Policy, buffer: int, *, round_s: float | None = 
         fanout=FANOUT,
         hops=HOPS,
         link_bandwidth_bps=bps,
+        link_window_bytes=None,
         link_buffer_events_max=buffer,
         link_policy=policy,
         faults=1,

@@ -493,7 +493,8 @@ class Node:
         fresh = self.receiver.accept(packet, from_logger, own=origin == self._ctx.node)
         if fresh:
             self._took(packet.stream)
-            if self.links.saturated and origin != self._ctx.node:  # what is published here goes to the links itself
+            # What is multicast from here goes to every link itself; what is pushed, only to a few.
+            if self.links.saturated and (origin != self._ctx.node or self._ctx.config.strategy == "gossip"):
                 self.links.passing(packet)
             for part in fresh:
                 self.buffer.add(part, self._ctx.round)
