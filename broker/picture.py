@@ -50,7 +50,12 @@ class Picture:
             del self._things[next(iter(self._things))]
 
     @property
-    def nodes(self) -> dict[str, list[str]]:
+    def complete(self) -> bool:
+        """Whether all that are known of have told of themselves."""
+        known = self._known()
+        return bool(known) and all(name in known for names in known.values() for name in names)
+
+    def _known(self) -> dict[str, list[str]]:
         """Who has told of itself, and of whom it knows."""
         return {
             str(event.attributes["node"]): list(event.attributes.get("members") or ())  # type: ignore[arg-type]
@@ -61,7 +66,7 @@ class Picture:
         """Each member, with what is wrong with it. `known` are the membership records, where one has them; who is only
         there is told as well, since something may be wrong with it."""
         records = {member.node: member for member in known}
-        listed = {name for names in self.nodes.values() for name in names}
+        listed = {name for names in self._known().values() for name in names}
         if records:
             listed = {name for name, member in records.items() if member.status != "left"}
         found: dict[str, dict[str, Any]] = {}

@@ -512,7 +512,9 @@ class Runtime:
     def _persist(self, persist: Persist) -> None:
         assert self.store is not None
         self.counters.persists += 1
-        self.counters.events_stored += sum(each.count for each in persist.records if isinstance(each, Packet))
+        for record in persist.records:
+            if isinstance(record, Packet) and not record.stream.startswith(TELEMETRY):
+                self.counters.events_stored += record.count
         if self._woke_at >= self._measure_at:
             for record in persist.records:
                 if isinstance(record, Packet) and (head := record.head()) is not None:

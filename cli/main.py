@@ -11,6 +11,8 @@ from gossamer.cli.clients import pub, sub
 from gossamer.cli.demo import demo
 from gossamer.cli.logger import logger
 from gossamer.cli.match import match
+from gossamer.cli.status import status
+from gossamer.cli.top import top
 from gossamer.cli.up import up
 from gossamer.messages.errors import (
     BufferFull,
@@ -32,6 +34,8 @@ app.command()(logger)
 app.command()(pub)
 app.command()(sub)
 app.command()(match)
+app.command()(status)
+app.command()(top)
 app.command()(demo)
 
 

@@ -609,10 +609,11 @@ class Node:
 
     def _closable(self, stream: Stream) -> int:
         """Up to where (exclusively) nobody answers for a stream any more. A named publisher may come back with what it
-        has spooled, until it comes back without it."""
-        if issued_by(stream.id) is None:
+        has spooled, until it comes back without it; an anonymous one has what is not logged, until it says that it let
+        go of it."""
+        if issued_by(stream.id) is None or self.orphans.is_owned(stream):
             return stream.floor
-        return 0 if self.orphans.is_owned(stream) else END
+        return END
 
     def _stream(self, span: Span) -> Stream | None:
         """The stream of a span that is known to exist; None if it is retired."""

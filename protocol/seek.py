@@ -8,7 +8,8 @@ declares it void, for good and for all.
 A publisher that is alive keeps what is not logged, so it always supplies: only the dead lose events. While it is known
 to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Nor is anything
 sealed that a named publisher may come back with, from its spool: its holes stay open until it comes back without
-(`GapNotice`), or until they are as old as anything that is kept.
+(`GapNotice`), or until they are as old as anything that is kept. What a living publisher says it had and has no more
+was safe before there was a logger, and is closed like any other hole: the first logger would else wait for ever.
 
 Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are
 not asked, since nobody disconnects with what only it may have. What somebody *had* and nobody has any more is told as
@@ -78,6 +79,7 @@ class Seeker:
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
         if not message.sealed:
+            self._on_released(sender, message)
             return
         for span in message.had:
             if span.stream in self._holes:
@@ -91,6 +93,14 @@ class Seeker:
                 for first, last in span.ranges:
                     lacking.add(first, last)
                 self._close(self._holes[span.stream])
+
+    def _on_released(self, sender: NodeId, message: Lacking) -> None:
+        """What a living publisher had and has let go of was safe in its time, before there was a logger; so it does not
+        answer for it any more. It lets go in order, so that is all up to the last."""
+        for span in message.had:
+            stream = self._holes.get(span.stream)
+            if stream is not None and span.ranges and stream.origin == sender:
+                stream.floor = max(stream.floor, span.ranges[-1][1] + 1)
 
     def on_round(self) -> None:
         if not self._is_ours:

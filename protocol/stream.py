@@ -112,7 +112,8 @@ class Stream:
         self.origin: NodeId | None = None
         """The node that publishes it, as far as we know."""
         self.floor = 0
-        """Before this its named publisher has nothing to send any more: it has begun anew here."""
+        """Before this its publisher has nothing to send any more: a named one has begun anew here, an anonymous one has
+        let go of what was safe before there was a logger."""
         self.limit: int | None = None
         """Its publisher is dead, and we told the leader how far we know it: nothing beyond is taken."""
 

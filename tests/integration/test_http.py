@@ -28,13 +28,10 @@ def get(url: str) -> tuple[int, str]:
 
 def sample(metrics: str, name: str, **labels: str) -> float:
     """The one value of a metric with these labels."""
-    (found,) = [
-        float(line.rpartition(" ")[2])
-        for line in metrics.splitlines()
-        if line.startswith((name + " ", name + "{"))
-        and all(f'{key}="{value}"' in line for key, value in labels.items())
-    ]
-    return found
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    lines = [line for line in metrics.splitlines() if line.startswith(name + "{")]
+    (found,) = [line for line in lines if all(label in line for label in wanted)]
+    return float(found.rpartition(" ")[2])
 
 
 @pytest.fixture

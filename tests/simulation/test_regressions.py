@@ -114,3 +114,17 @@ def test_a_new_logger_that_is_cut_off_founds_no_second_mesh() -> None:
     mesh.publish("a", 3)
     assert mesh.settle(60.0)
     assert mesh.delivered("b") == ["a:0", "a:1", "a:2"]
+
+
+def test_the_first_logger_gets_over_what_was_let_go_of_before_it_came() -> None:
+    mesh = Mesh("ab", config=Config(seek_after_rounds=4))
+    for _ in range(10):
+        mesh.publish("a")
+        mesh.run(1.0)
+    mesh.run(30.0)
+    mesh.add("L", logger=True)
+    for _ in range(10):
+        mesh.publish("a")
+        mesh.run(1.0)
+    assert mesh.run_until(lambda: "a:19" in mesh.delivered("L"), 60.0), "though its publisher lives on"
+    assert mesh.delivered("b") == [f"a:{seq}" for seq in range(20)]

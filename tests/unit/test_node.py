@@ -315,6 +315,23 @@ def test_while_the_publisher_lives_everyone_is_asked_and_nobody_has_to_seal():
     assert only(receive(other, "a", Data("a", packet(0))), Deliver) == [Deliver(packet(0)), Deliver(packet(1))]
 
 
+def test_what_a_living_publisher_has_let_go_of_can_be_closed():
+    me, _ = node("L", brokers="ab", logger=True, seek_after_rounds=1, round_interval_max_s=0.25)
+    receive(me, "a", Data("a", packet(2)))
+    for number in range(1, 12):
+        me.handle(Wake(), 1.0 * number)
+    root = me.membership.table.root
+    receive(me, "b", Lacking(root, (), (span(0, 1),), False), 12.0)
+    asked = [each for number in range(13, 25) for each in sent(me.handle(Wake(), 1.0 * number), Seek)]
+    assert all(not message.seal for _, message in asked), "who is not its publisher has no say in it"
+    receive(me, "a", Lacking(root, (), (span(0, 1),), False), 25.0)
+    asked = [each for number in range(26, 29) for each in sent(me.handle(Wake(), 1.0 * number), Seek)]
+    assert {(to, message.seal) for to, message in asked} == {(("a",), True), (("b",), True)}
+    receive(me, "a", Lacking(root, (), (span(0, 1),)), 30.0)
+    effects = receive(me, "b", Lacking(root, (span(0, 1),)), 30.0)
+    assert only(effects, Skip, Deliver) == [Skip(S, 0, 1, "collected"), Deliver(packet(2))]
+
+
 def test_without_loggers_what_nobody_has_is_lost():
     me, _ = node(brokers="ab", seek_after_rounds=1)
     receive(me, "a", Data("a", packet(1)))

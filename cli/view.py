@@ -1,0 +1,168 @@
+"""The mesh as it is now, from any one of its members: what `status` and `top` show.
+
+By default it is asked over http (`/mesh`): every member hears what the others tell in `$sys`, and one answer is the
+whole picture. With the url of a broker it is a client like any other that reads `$sys`, so it works wherever clients
+do, and may have to wait for everybody's next sample.
+"""
+
+import asyncio
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.broker.picture import Picture
+from gossamer.broker.telemetry import INTERVAL_S
+from gossamer.cli import options
+from gossamer.messages.errors import ConnectionLost, UsageError
+from gossamer.messages.event import Event
+from gossamer.sdk.client import connect
+
+HTTP = options.HTTP.replace("tcp://", "http://")
+HTTP_S = 5.0
+STEP_S = 0.25
+PATIENCE_S = 2 * INTERVAL_S
+"""For everybody to tell of itself."""
+
+Http = Annotated[
+    str | None, typer.Option("--http", envvar="GOSSAMER_HTTP", help=f"The http address of any member. [{HTTP}]")
+]
+Url = Annotated[
+    list[str] | None, typer.Option("--url", envvar="GOSSAMER_URL", help="A broker to ask instead, as a client.")
+]
+Wait = Annotated[float, typer.Option("--timeout", help="Seconds to wait for an answer.")]
+
+COLUMNS = (
+    ("clients", "clients"), ("subscriptions", "subs"), ("events_published_per_s", "published/s"),
+    ("events_matched_per_s", "to clients/s"), ("queued_events", "queued"), ("subscriptions_behind", "behind"),
+    ("events_lost", "lost"), ("events_stored", "stored"), ("streams_incomplete", "gaps"),
+    ("latency_delivered_p50_ms", "p50 ms"), ("latency_delivered_p99_ms", "p99 ms"), ("loop_busy", "busy"),
+)  # fmt: skip
+
+
+SLOW = ("behind", "queued", "obsoleted", "lost")
+"""A consumer that has none of these keeps up."""
+
+
+def pictures(http: str | None, url: list[str] | None, timeout_s: float, interval_s: float) -> AsyncIterator[Any]:
+    """The picture now, and again every so often."""
+    if http is None and url:
+        return _from_broker(url, timeout_s, interval_s)
+    return _from_http(http or HTTP, timeout_s, interval_s)
+
+
+async def first(found: AsyncIterator[Any]) -> dict[str, Any]:
+    async with aclosing(found) as several:  # type: ignore[type-var]
+        return dict(await anext(several))
+
+
+async def _from_http(http: str, timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:
+    address = options.http_address(http)
+    if address is None:
+        raise UsageError("--http off: there is nobody to ask")
+    page = f"{address.replace('tcp://', 'http://')}/mesh"
+    while True:
+        yield await asyncio.to_thread(_fetch, page, timeout_s)
+        await asyncio.sleep(interval_s)
+
+
+def _fetch(page: str, timeout_s: float) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(page, timeout=timeout_s) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ConnectionLost(f"{page}: {error.code} {error.read(500).decode(errors='replace')}") from None
+    except (OSError, ValueError) as error:
+        raise ConnectionLost(f"{page} does not answer: {getattr(error, 'reason', error)}") from None
+
+
+async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:
+    picture = Picture()
+    async with connect(url, group="$sys", timeout=timeout_s) as client:
+        sub = await client.subscribe("type IN ('sample', 'consumer')")
+
+        async def watch() -> None:
+            async for event in sub:
+                if isinstance(event, Event):
+                    picture.on_event(event)
+
+        watching = asyncio.create_task(watch())
+        try:
+            until = time.monotonic() + timeout_s
+            while not picture.complete and time.monotonic() < until and not watching.done():
+                await asyncio.sleep(STEP_S)
+            while not watching.done():
+                yield {"node": client.node, **picture.as_dict(time.time_ns())}
+                await asyncio.sleep(interval_s)
+            watching.result()
+        finally:
+            watching.cancel()
+
+
+# For people -----------------------------------------------------------------------------------------------------------
+
+
+def render(found: dict[str, Any]) -> RenderableType:
+    """Members, those who are slow, and what is wrong."""
+    parts: list[RenderableType] = [_headline(found), _members(found["members"])]
+    slow = [each for each in found["consumers"] if any(each[name] for name in SLOW)]
+    if slow:
+        parts.append(_consumers(slow))
+    parts += [Text(reason, style="red") for reason in found["trouble"]]
+    return Group(*parts)
+
+
+def _headline(found: dict[str, Any]) -> Text:
+    totals = found["totals"]
+    state = Text("healthy", style="green") if found["healthy"] else Text("in trouble", style="bold red")
+    counts = [(name, totals[name]) for name in ("brokers", "loggers", "clients", "subscriptions")]
+    told = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in counts)
+    return Text.assemble("The mesh is ", state, f": {told}; as {found['node']} sees it")
+
+
+def _members(members: list[dict[str, Any]]) -> Table:
+    columns = [each for each in COLUMNS if any(member.get(each[0]) is not None for member in members)]
+    table = Table("member", "role", "status", "heard", box=None, header_style="bold")
+    for _, title in columns:
+        table.add_column(title, justify="right")
+    table.add_column("addresses", style="dim", overflow="fold")
+    for member in members:
+        where = [member[name] for name in ("url", "mesh", "http") if member.get(name)]
+        table.add_row(
+            member["node"],
+            member.get("role", ""),
+            Text(member["status"], style="red" if member["trouble"] else "green"),
+            f"{member['age_s']:.0f} s" if "age_s" in member else "",
+            *(_number(member.get(name)) for name, _ in columns),
+            " ".join(where),
+        )
+    return table
+
+
+def _consumers(consumers: list[dict[str, Any]]) -> Table:
+    table = Table("slow consumer", "at", "group", box=None, header_style="bold")
+    names = ("queued", "oldest_s", "delivered", "obsoleted", "lost")
+    for name in names:
+        table.add_column(name.replace("_s", " s"), justify="right")
+    table.add_column("")
+    for each in consumers:
+        who = f"{each['client']}/{each['subscription']}"
+        figures = [_number(each[name]) for name in names]
+        table.add_row(who, each["node"], each["group"], *figures, "catching up" if each["behind"] else "")
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
