@@ -81,6 +81,7 @@ class Counters:
     # A logger -------------------------------------------------------------------------------------------------------
     persists: int = 0
     loads: int = 0
+    scans: int = 0
     collects: int = 0
     events_stored: int = 0
 

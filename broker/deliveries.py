@@ -9,28 +9,34 @@ once for all that get the same; only one that does not has a queue to look after
 The first event that is not plain turns its group over to protocol/delivery.py, which asks these questions for each
 subscription by itself, and answers them for every kind of event.
 
-What came lately is kept for clients that come from another broker, and go on where they were with that one.
-
 A queue that is full of what is not obsolete makes its subscription *fall behind*. It is then read to from a log of what
-came since, shared by all that are behind, and is live again when it has come to the end. The log is bounded, too: what
-falls out of it is counted as lost, and told (design §4.6).
+came since, shared by all that are behind, and is live again when it has come to the end. The log is bounded, too: who
+falls out of it goes on from a logger (broker/reading.py), and comes back to the log when it has read up to there. So
+does whoever begins in the past, or comes from another broker; for those what came lately is kept, and often enough.
+Only in a mesh without loggers is what falls out of the log lost, which is counted, and told (design §4.6).
 """
 
+from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from time import monotonic, time
+from time import time, time_ns
 from typing import Any, Protocol
 
 from gossamer.broker.counters import Counters
+from gossamer.broker.reading import HELD_BYTES_MAX, NEVER, Piece, Reading, Readings
 from gossamer.matching import Index, Selector
-from gossamer.messages.errors import PeerError
+from gossamer.matching.stretching import KEYED, LOOSE, RELATED, stretches
+from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import REACH_MAX, Attributes, Event, Head
-from gossamer.messages.ids import SYSTEM_GROUP, EventId, StreamId, group_of
-from gossamer.messages.packet import Packet
-from gossamer.messages.session import Counts, Gap, Had, Items, Notice, Run, Subscribe, encode
-from gossamer.protocol.delivery import Arrival, Dispatch, Feed, Intake, Item
+from gossamer.messages.ids import SYSTEM_GROUP, EventId, NodeId, StreamId, group_of
+from gossamer.messages.packet import Packet, outlines
+from gossamer.messages.session import POSITIONS_MAX, Counts, Gap, Items, Notice, Reached, Run, Start, Subscribe, encode
+from gossamer.messages.wire import Page, Stretch
+from gossamer.protocol.delivery import Arrival, Dispatch, Feed, Intake, Item, arrival_of, slot_of
+from gossamer.protocol.inputs import Consult
 from gossamer.protocol.purging import Semantic
+from gossamer.protocol.replay import Missing, Replay
 from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
 from gossamer.protocol.tally import Tally
 
@@ -41,7 +47,9 @@ RECENT_STREAMS_MAX = 4_096
 SHOWN_STREAMS_MAX = 100_000
 """Publishers come and go; those not heard for longest are forgotten, and what they had shown stays as it is."""
 RECENT_BYTES_MAX = 32 * 2**20
-RECENT_S = 60.0
+RECENT_NS = 60 * 10**9
+SLACK_NS = 10 * 10**9
+"""By so much the clocks of brokers and loggers may differ, or one hear of an event later than the other."""
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
@@ -68,15 +76,17 @@ class Subscriber:
         "feed",
         "granted",
         "group",
-        "history",
         "key",
         "lost",
         "outlet",
         "policy",
+        "purges",
+        "reading",
         "selector",
         "sent",
         "sub",
         "told",
+        "untold",
     )
 
     def __init__(self, key: int, outlet: Outlet, group: str, wanted: Subscribe, tally: Tally) -> None:
@@ -87,14 +97,17 @@ class Subscriber:
         self.selector = Selector(wanted.selector)
         self.buffer, self.policy = wanted.buffer, wanted.policy
         semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
+        self.purges = semantic != "off"
         self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, tally=tally)
         self.granted = wanted.credit
         self.sent = 0
         self.lost = 0
         self.told = (0, 0)
-        self.history: deque[Arrival] = deque()
-        """What it is to be read first: what came before it did."""
-        self.at = (0, 0)
+        self.untold = False
+        """It is live again, and has not been told so."""
+        self.reading: Reading | None = None
+        """What it reads first, if it is behind further than the log reaches."""
+        self.at: tuple[int, int] | None = None
         """Where in the log it reads on, while it is behind: the batch, and the place in it."""
 
     def options(self) -> Attributes:
@@ -193,15 +206,24 @@ class _Plain:
                     of_packet[event.key] = event.id.seq
         return found | {EventId(stream, seq): name for name, seq in of_packet.items()}
 
+    def newer(self, arrival: Arrival) -> EventId | None:
+        """An event of the same key that came meanwhile."""
+        if arrival.head.key is None:
+            return None
+        known = self.shown.get(arrival.id.stream, {}).get(arrival.head.key)
+        return None if known is None or known[0] <= arrival.id.seq else EventId(arrival.id.stream, known[0])
+
     def take_over(self, key: int, shown: Shown) -> None:
         """A subscription that has caught up: what it was shown before its time here becomes known to all."""
-        for (stream, name), id in shown.shown():
-            at = self.shown.setdefault(stream, {})
-            known = at.get(name)
+        for id, head in shown.shown():
+            if head.key is None or head.relation is not None:
+                continue
+            at = self.shown.setdefault(id.stream, {})
+            known = at.get(head.key)
             if known is None:
-                at[name] = id.seq, [key]
+                at[head.key] = id.seq, [key]
             elif known[0] == id.seq and key not in known[1]:
-                at[name] = id.seq, [*known[1], key]
+                at[head.key] = id.seq, [*known[1], key]
 
 
 class _Noting(Dispatch[int]):
@@ -219,13 +241,14 @@ class _Noting(Dispatch[int]):
 class _Batch:
     """What came at once, as it is kept for those that are behind."""
 
-    __slots__ = ("_arrivals", "_sizes", "events", "loose", "packet", "size")
+    __slots__ = ("_arrivals", "_sizes", "events", "first", "loose", "packet", "size", "stream")
 
     def __init__(self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None) -> None:
         self.packet = packet
         self.events = events
         self._arrivals = arrivals
         self._sizes: list[int] | None = None
+        self.stream, self.first = (packet.stream, packet.first) if packet is not None else self.arrivals[0].id
         self.loose = packet is not None and all(event.key is None for event in events)
         """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
         self.size = sum(arrival.size for arrival in arrivals or ()) if packet is None else len(packet.blob)
@@ -244,13 +267,16 @@ class _Batch:
         if self._sizes is None:
             assert self.packet is not None
             self._sizes = _sizes(self.packet)
-        return _arrival(self.events[place], self._sizes[place])
+        return arrival_of(self.events[place], self._sizes[place])
 
 
 class _Group:
     """The subscriptions to one group."""
 
-    __slots__ = ("behind", "counters", "dispatch", "few", "index", "intake", "log", "log_bytes", "log_first", "plain")
+    __slots__ = (
+        "attached", "behind", "counters", "dispatch", "few", "index", "intake", "log", "log_bytes", "log_first",
+        "plain",
+    )  # fmt: skip
 
     def __init__(self, counters: Counters) -> None:
         self.counters = counters
@@ -261,6 +287,8 @@ class _Group:
         self.intake = Intake()
         self.plain: _Plain | None = _Plain()
         self.behind: dict[int, None] = {}
+        self.attached: dict[int, None] = {}
+        """Those of them that the log is kept for."""
         self.log: deque[_Batch] = deque()
         """What came since somebody is behind."""
         self.log_first = 0
@@ -300,8 +328,19 @@ class Deliveries:
         self._log_bytes_max = log_bytes_max
         self._groups: dict[str, _Group] = {}
         self._keys = 0
-        self._recent: deque[tuple[float, Packet]] = deque()
+        self._delivered: dict[StreamId, int] = {}
+        self._moved: dict[StreamId, int] = {}
+        """How far each stream has been passed on: as it was some time ago, and what has changed since."""
+        self._moves: deque[tuple[int, dict[StreamId, int]]] = deque()
+        """What changed lately, and up to when."""
+        self._recent: deque[tuple[int, Packet]] = deque()
         self._recent_bytes = 0
+        self._recent_since_ns = time_ns()
+        """All that came after this is among what came lately."""
+        self.readings = Readings()
+        self.known: Callable[[], Iterable[tuple[StreamId, int]]] = lambda: ()
+        """All streams of the mesh, and where this broker began to hear each of them."""
+        self.has_loggers: Callable[[], bool] = lambda: False
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
         self._vetted: tuple[Packet | None, list[Event]] = (None, [])
@@ -319,35 +358,90 @@ class Deliveries:
         at.select(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)
         self.subscribers[subscriber.key] = subscriber
-        if wanted.had is not None:
-            self._resume(at, subscriber, wanted.had)
+        if wanted.start is not None:
+            try:
+                self.begin(subscriber, wanted.start)
+            except UsageError:
+                self.remove(subscriber)
+                raise
+        else:
+            reached = Reached((wanted.sub,), time_ns(), self._lately(group))
+            outlet.deliver(encode(reached))
         return subscriber
 
-    def _resume(self, group: _Group, subscriber: Subscriber, had: Had) -> None:
-        """Begin behind, with what came since the client was last sent something elsewhere."""
-        since = monotonic() - had.age_s
-        for came_at, packet in self._recent:
-            if group_of(packet.stream) != subscriber.group:
-                continue
-            last = had.positions.get(packet.stream)
-            if came_at < since if last is None else packet.last <= last:
-                continue
-            try:
-                arrivals = _arrivals(packet, packet.events())
-            except PeerError:
-                continue  # whoever was here when it came has been told that it is lost
-            for arrival in arrivals:
-                if last is None or arrival.id.seq > last:
-                    subscriber.history.append(arrival)
-        if subscriber.history:
-            subscriber.feed.behind = True
-            group.behind[subscriber.key] = None
-            subscriber.at = group.log_first + len(group.log), 0
-            self._waiting[subscriber.key] = None
+    def _lately(self, group: str) -> dict[StreamId, int]:
+        """How far streams are that moved so lately that another broker could think that they moved just now."""
+        found: dict[StreamId, int] = {}
+        for _, moved in (*self._moves, (0, self._moved)):
+            found |= {stream: last for stream, last in moved.items() if stream.startswith(f"{group}/")}
+        return dict(list(found.items())[-POSITIONS_MAX:])
+
+    def begin(self, subscriber: Subscriber, start: Start) -> None:
+        """A subscription that is new here goes on from there, and not with what comes next."""
+        group, key, positions = self._groups[subscriber.group], subscriber.key, start.positions
+        resumes = bool(start.since_ns) and not start.published_ns and not start.latest
+        has_loggers = self.has_loggers()
+        if not resumes and not has_loggers:
+            raise UsageError("there is no logger in this mesh, so there is nothing but what comes from now on")
+        for id, head in start.shown:  # by another broker
+            if group.plain is not None:
+                subscriber.feed.shown.on_event(id, head, True, False)
+            else:
+                group.dispatch.preset(key, id, head)
+        since_ns = max(1, start.since_ns - SLACK_NS) if start.since_ns else 0
+        subscriber.feed.behind = True
+        group.behind[key] = self._waiting[key] = None
+        subscriber.reading = reading = Reading(key, subscriber.group, str(subscriber.selector), positions)
+        if has_loggers and not (resumes and self._remembers(subscriber.group, positions, since_ns)):
+            reading.replay = Replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest)
+            reading.restarted = start.latest and bool(start.shown)
+            self.readings.add(reading)
+            return
+        self._attach(group, subscriber)
+        reached = dict(positions)
+        for stretch in self._recalled(subscriber, positions, since_ns):
+            position = reached.get(stretch.stream)
+            if position is not None and stretch.first > position + 1:
+                reading.put(Missing(stretch.stream, position + 1, stretch.first - 1, True))
+            reading.put(Piece(stretch if position is None else stretch.beyond(position), True))
+            reached[stretch.stream] = stretch.last
+
+    def _recalled(self, subscriber: Subscriber, positions: Mapping[StreamId, int], since_ns: int) -> list[Stretch]:
+        """What came lately, beyond these positions, and of other streams since then."""
+        rows = []
+        for came_ns, packet in self._recent:
+            if group_of(packet.stream) == subscriber.group:
+                last = positions.get(packet.stream)
+                if came_ns >= since_ns if last is None else packet.last > last:
+                    rows.append((0, packet))
+        return stretches(rows, (subscriber.selector.matches,))[0]
+
+    def _remembers(self, group: str, positions: Mapping[StreamId, int], since_ns: int) -> bool:
+        """Whether what came lately is all that one who was there has missed."""
+        if since_ns < self._recent_since_ns:
+            return False
+        firsts: dict[StreamId, int] = {}
+        for _, packet in self._recent:
+            firsts.setdefault(packet.stream, packet.first)
+        delivered = self.delivered(group)
+        return all(
+            delivered.get(stream, -1) <= last or firsts.get(stream, last + 2) <= last + 1
+            for stream, last in positions.items()
+        )
+
+    def delivered(self, group: str) -> dict[StreamId, int]:
+        """How far each stream of a group has been passed on here; of those that were silent, where they began."""
+        prefix = f"{group}/"
+        found = {stream: last for stream, last in self.known() if stream.startswith(prefix)}
+        for each in (self._delivered, self._moved):
+            found |= {stream: last for stream, last in each.items() if stream.startswith(prefix)}
+        return found
 
     def update(self, subscriber: Subscriber, selector: str) -> None:
         """From the next event on it is the new selector that counts; what is shown stays so until it is obsolete."""
         subscriber.selector = Selector(selector)
+        if subscriber.reading is not None:
+            subscriber.reading.change(str(subscriber.selector))
         self._groups[subscriber.group].select(subscriber.key, subscriber.selector)
 
     def remove(self, subscriber: Subscriber) -> None:
@@ -355,6 +449,8 @@ class Deliveries:
         group.select(key, None)
         group.dispatch.remove(key)
         group.behind.pop(key, None)
+        self._detach(group, subscriber)
+        self.readings.remove(key)
         self._waiting.pop(key, None)
         del self.subscribers[key]
         if not len(group.index):
@@ -396,6 +492,7 @@ class Deliveries:
         self._keep(packet)
         group = self._groups.get(group_of(packet.stream))
         if group is None:
+            self._moved[packet.stream] = packet.last
             return
         if group.plain is not None:
             vetted, events = self._vetted
@@ -403,32 +500,49 @@ class Deliveries:
                 events = packet.events()
             if all(event.relation is None for event in events):
                 self._on_plain(group, group.plain, packet, events)
+                self._moved[packet.stream] = packet.last
                 return
             self._leave_plain(group, group.plain)
-        self._on_arrivals(group, group.intake.on_packet(packet))
+        self._on_intake(group, packet.stream, packet.last, group.intake.on_packet(packet))
+
+    def _on_intake(self, group: _Group, stream: StreamId, last: int, arrivals: list[Arrival]) -> None:
+        if arrivals:
+            self._on_arrivals(group, arrivals)
+            self._moved[stream] = arrivals[-1].id.seq
+        if stream not in group.intake.assembler:
+            self._moved[stream] = last  # otherwise something is held, and is still to be passed on
 
     def _keep(self, packet: Packet) -> None:
-        now, recent = monotonic(), self._recent
+        now, recent = time_ns(), self._recent
         recent.append((now, packet))
         self._recent_bytes += len(packet.blob)
-        while recent and (self._recent_bytes > RECENT_BYTES_MAX or recent[0][0] < now - RECENT_S):
-            self._recent_bytes -= len(recent.popleft()[1].blob)
+        while recent and (self._recent_bytes > RECENT_BYTES_MAX or recent[0][0] < now - RECENT_NS):
+            came_ns, oldest = recent.popleft()
+            self._recent_since_ns = max(self._recent_since_ns, came_ns + 1)
+            self._recent_bytes -= len(oldest.blob)
 
     def on_lost(self, stream: StreamId, first: int, last: int, reason: str) -> None:
         """These will not come: who may have matched them is told."""
         group = self._groups.get(group_of(stream))
-        if group is None:
-            return
-        if group.plain is None:
-            self._on_arrivals(group, group.intake.on_skip(stream, first, last))
-        for key in group.index:
-            self._lose(self.subscribers[key], stream, first, last, last - first + 1, reason)
+        self.on_void(stream, first, last)
+        for key in group.index if group is not None else ():
+            subscriber = self.subscribers[key]
+            if subscriber.reading is None:  # otherwise a logger may have it still, or says so
+                self._lose(subscriber, stream, first, last, last - first + 1, reason)
+
+    def on_void(self, stream: StreamId, first: int, last: int) -> None:
+        """These do not exist, and nobody misses them."""
+        group = self._groups.get(group_of(stream))
+        if group is not None and group.plain is None:
+            self._on_intake(group, stream, last, group.intake.on_skip(stream, first, last))
+        else:
+            self._moved[stream] = last
 
     def _on_plain(self, group: _Group, plain: _Plain, packet: Packet, events: list[Event]) -> None:
         batch = _Batch(packet, events)
         matched = group.matched([event.attributes for event in events])
         leaving = plain.show(packet, events, matched, batch.loose)
-        if group.behind:
+        if group.attached:
             self._log(group, batch)
         shared: dict[Spans, list[Subscriber]] = {}
         for key, spans in _spans(matched).items():
@@ -489,14 +603,14 @@ class Deliveries:
         shown = subscriber.feed.shown = Shown()
         for id, name in group.plain.shown_to(subscriber.key, batch.packet.stream, batch.events, taken).items():
             shown.on_event(id, Head(name), True, False)
-        if not group.behind:
+        if not group.attached:
             self._log(group, batch)
         subscriber.feed.behind = True
         self._lag(group, subscriber, len(taken))
 
     def _lag(self, group: _Group, subscriber: Subscriber, taken: int) -> None:
         group.counters.fallen_behind += 1
-        group.behind[subscriber.key] = None
+        group.behind[subscriber.key] = group.attached[subscriber.key] = None
         subscriber.at = group.log_first + len(group.log) - 1, taken
 
     def _leave_plain(self, group: _Group, plain: _Plain) -> None:
@@ -511,27 +625,25 @@ class Deliveries:
             for name, (seq, keys) in by_key.items():
                 for key in keys:
                     self._preset(group, key, EventId(stream, seq), name)
-
         for key in group.behind:
-            for (_, name), id in self.subscribers[key].feed.shown.shown():
-                group.dispatch.preset(key, id, name)
+            for id, head in self.subscribers[key].feed.shown.shown():
+                group.dispatch.preset(key, id, head)
 
     def _preset(self, group: _Group, key: int, id: EventId | None, name: str | None) -> None:
         subscriber = self.subscribers.get(key)
         assert id is not None
         if subscriber is not None and not subscriber.feed.behind:
-            group.dispatch.preset(key, id, name)
+            group.dispatch.preset(key, id, Head(name))
 
     def _on_arrivals(self, group: _Group, arrivals: list[Arrival]) -> None:
         matched = group.matched([arrival.event.attributes for arrival in arrivals])
         group.counters.events_matched += sum(map(len, matched))
         dispatch = group.dispatch
-        was_behind = bool(group.behind)
         batch = _Batch(None, [], arrivals)
-        if was_behind:
+        if group.attached:
             self._log(group, batch)
         fell = dispatch.on_batch(arrivals, matched)
-        if fell and not was_behind:
+        if fell and not group.attached:
             self._log(group, batch)
         for key, taken in fell.items():
             self._lag(group, self.subscribers[key], taken)
@@ -547,12 +659,17 @@ class Deliveries:
             self._drop_oldest(group)
 
     def _drop_oldest(self, group: _Group) -> None:
-        dropped, number = group.log.popleft(), group.log_first
-        group.log_first += 1
-        group.log_bytes -= dropped.size
-        for key in group.behind:
-            subscriber = self.subscribers[key]
-            if subscriber.at[0] == number:
+        number = group.log_first
+        outrun = [each for key in group.attached if (each := self.subscribers[key]).at == (number, each.at[1])]  # type: ignore[index]
+        if outrun and self.has_loggers():
+            self._read_from_loggers(group, outrun)
+            outrun = []
+        if group.log_first == number and group.log:
+            dropped = group.log.popleft()
+            group.log_first += 1
+            group.log_bytes -= dropped.size
+            for subscriber in outrun:
+                assert subscriber.at is not None
                 self._miss(subscriber, dropped.arrivals[subscriber.at[1] :])
                 subscriber.at = group.log_first, 0
 
@@ -572,19 +689,41 @@ class Deliveries:
         subscriber.outlet.deliver(encode(Gap(subscriber.sub, stream, first, last, reason)))
         self._waiting[subscriber.key] = None
 
+    def _attach(self, group: _Group, subscriber: Subscriber) -> None:
+        """Keep what comes from now on, for one who is reading towards it."""
+        group.attached[subscriber.key] = None
+        subscriber.at = group.log_first + len(group.log), 0
+
+    def _detach(self, group: _Group, subscriber: Subscriber) -> None:
+        """The log need not be kept for this one; what is kept for nobody goes."""
+        subscriber.at = None
+        if group.attached.pop(subscriber.key, 0) is None:
+            places = [at[0] for key in group.attached if (at := self.subscribers[key].at) is not None]
+            oldest = min(places, default=group.log_first + len(group.log))
+            while group.log_first < oldest:
+                group.log_bytes -= group.log.popleft().size
+                group.log_first += 1
+
     def _read_on(self, group: _Group, subscriber: Subscriber) -> None:
-        """Offer what came since, as far as there is room."""
-        feed = subscriber.feed
+        """Offer what was read, and what came since, as far as there is room."""
+        feed, reading = subscriber.feed, subscriber.reading
+        if reading is not None:
+            while reading.pending and not feed.full:
+                if not self._offer(group, subscriber, reading):
+                    break
+            if reading.due_at == NEVER and reading.bytes < self.readings.page_bytes:
+                reading.due_at = 0.0
+            if reading.pending or not reading.done:
+                return
+        assert subscriber.at is not None
         number, place = subscriber.at
         while not feed.full:
-            if subscriber.history:
-                arrival = subscriber.history.popleft()
-                self._read(group, subscriber, arrival)
-                continue
             if number >= group.log_first + len(group.log):
                 self._catch_up(group, subscriber)
                 return
             batch = group.log[number - group.log_first]
+            if reading is not None and not place:
+                place = _already(batch, reading.position(batch.stream))
             if batch.loose and group.plain is not None:
                 if len(feed):
                     break  # what is in the queue comes first
@@ -596,25 +735,171 @@ class Deliveries:
                 continue
             arrival = batch.arrivals[place]
             place += 1
-            self._read(group, subscriber, arrival)
+            matches = subscriber.selector.matches(arrival.event.attributes)
+            self._offer_one(group, subscriber, arrival, matches)
         subscriber.at = number, place
 
-    def _read(self, group: _Group, subscriber: Subscriber, arrival: Arrival) -> None:
-        matches = subscriber.selector.matches(arrival.event.attributes)
-        if group.plain is not None:
-            subscriber.feed.offer(arrival, matches)
+    def _offer_one(self, group: _Group, subscriber: Subscriber, arrival: Arrival, matches: bool) -> None:
+        if group.plain is None:
+            if arrival.by is None:
+                arrival = group.intake.again(arrival)
+            group.dispatch.offer(subscriber.key, arrival, matches)
         else:
-            group.dispatch.offer(subscriber.key, group.intake.again(arrival), matches)
+            by = group.plain.newer(arrival) if subscriber.purges else None
+            subscriber.feed.offer(arrival if by is None else arrival._replace(by=by), matches)
 
     def _catch_up(self, group: _Group, subscriber: Subscriber) -> None:
         subscriber.feed.behind = False
+        subscriber.untold = True
+        subscriber.reading = None
         del group.behind[subscriber.key]
+        self._detach(group, subscriber)
+        self.readings.remove(subscriber.key)
         if group.plain is not None:
             group.plain.take_over(subscriber.key, subscriber.feed.shown)
-        oldest = min((self.subscribers[key].at[0] for key in group.behind), default=group.log_first + len(group.log))
-        while group.log_first < oldest:
-            group.log_bytes -= group.log.popleft().size
-            group.log_first += 1
+
+    # Reading from loggers -------------------------------------------------------------------------------------------
+
+    def _read_from_loggers(self, group: _Group, outrun: list[Subscriber]) -> None:
+        """The oldest batch of the log is to go, and these are still at it."""
+        before: dict[StreamId, int] | None = None
+        for subscriber in outrun:
+            reading = subscriber.reading
+            if reading is not None and reading.replay is not None and (reading.pending or not reading.done):
+                reading.replay.until(None)  # it had not come to the log yet, and will try again
+            else:
+                assert subscriber.at is not None
+                if before is None:
+                    before = self._before_log(group, subscriber.group)
+                positions = _positions(before, group.log[0], subscriber.at[1], reading)
+                if reading is None or not reading.pending:
+                    selector = str(subscriber.selector)
+                    reading = subscriber.reading = Reading(subscriber.key, subscriber.group, selector, positions)
+                reading.replay = Replay(positions)
+            self.readings.add(reading)
+            self._detach(group, subscriber)
+
+    def _before_log(self, group: _Group, name: str) -> dict[StreamId, int]:
+        """How far each stream had been passed on when the log began."""
+        positions = self.delivered(name)
+        for batch in reversed(group.log):
+            positions[batch.stream] = batch.first - 1
+        return positions
+
+    def asks(self, now: float) -> Iterator[Consult]:
+        """What loggers are to be asked now."""
+        if len(self.readings) and not self.has_loggers():
+            for subscriber in list(self.subscribers.values()):
+                if subscriber.reading is not None and not subscriber.reading.done:
+                    self._give_up(subscriber, subscriber.reading)
+        return self.readings.asks(now)
+
+    def on_page(self, logger: NodeId, page: Page, now: float) -> None:
+        """A logger's answer."""
+        for reading, sure in self.readings.on_page(logger, page, now):
+            replay, subscriber = reading.replay, self.subscribers[reading.key]
+            assert replay is not None
+            for each in replay.on_page(page):
+                newest = isinstance(each, Stretch) and replay.latest and each.number <= replay.floor
+                reading.put(each if isinstance(each, Missing) else Piece(each, sure, newest))
+            if replay.held_bytes > HELD_BYTES_MAX:
+                self.readings.fail(reading, now, f"{logger} lacks what comes before {HELD_BYTES_MAX} bytes")
+            elif page.end and not replay.heading:
+                self._attach(self._groups[reading.group], subscriber)
+                replay.until(self.delivered(reading.group))
+            if reading.bytes >= self.readings.page_bytes:
+                reading.due_at = NEVER
+            self._waiting[reading.key] = None
+
+    def _give_up(self, subscriber: Subscriber, reading: Reading) -> None:
+        """The loggers are gone for good: what they alone had is lost."""
+        assert reading.replay is not None
+        group = self._groups[subscriber.group]
+        if subscriber.at is None:
+            self._attach(group, subscriber)
+        for stream, last in self.delivered(subscriber.group).items():
+            position = reading.replay.position(stream)
+            if position is not None and position < last:
+                self._lose(subscriber, stream, position + 1, last, last - position, "there is no logger any more")
+        reading.replay = None
+        self.readings.remove(subscriber.key)
+
+    def _offer(self, group: _Group, subscriber: Subscriber, reading: Reading) -> bool:
+        """Offer what comes next of what was read; whether there was room for it."""
+        if reading.ready:
+            arrival, matches = reading.ready.popleft()
+            again = reading.restarted and _slot_shows(subscriber.feed.shown, arrival)
+            if not again:
+                self._offer_one(group, subscriber, arrival, matches)
+            return True
+        piece = reading.pieces[0]
+        if isinstance(piece, Missing):
+            reading.skip(piece)
+            if piece.owed:
+                subscriber.feed.shown.on_lost(piece.stream, piece.first, piece.last)
+                count = piece.last - piece.first + 1
+                self._lose(subscriber, piece.stream, piece.first, piece.last, count, "collected")
+            return True
+        if piece.stretch.kind == RELATED and group.plain is not None:
+            self._leave_plain(group, group.plain)
+        try:
+            if group.plain is not None and piece.sure and not len(subscriber.feed):
+                if subscriber.ready and self._send_piece(subscriber, reading, piece):
+                    return True
+                if not subscriber.ready and piece.stretch.kind == LOOSE:
+                    return False  # nothing of it could be purged while it waits
+            elif group.plain is not None and piece.sure and piece.stretch.kind == LOOSE:
+                return False  # what is in the queue comes first
+            reading.unpack(piece, subscriber.selector.matches, group.plain is None)
+        except PeerError:
+            stretch = piece.stretch
+            self._lose(subscriber, stretch.stream, stretch.first, stretch.last, stretch.count, "malformed")
+            reading.sent(piece, None)
+        return True
+
+    def _send_piece(self, subscriber: Subscriber, reading: Reading, piece: Piece) -> bool:
+        """Send it as it is, as far as the credit goes; False if there is more to it."""
+        stretch, rest = piece.stretch, None
+        credit = subscriber.granted - subscriber.sent
+        if stretch.count > credit:
+            stretch, rest = stretch.split(credit)
+        count = stretch.count
+        if stretch.kind == KEYED and (
+            piece.newest or reading.restarted or not _shows(subscriber.feed.shown, stretch, count)
+        ):
+            return False
+        if count:
+            subscriber.sent += count
+            subscriber.feed.delivered += count
+            frame = encode(Run((subscriber.sub,), stretch.stream, stretch.ranges, stretch.blob))
+            subscriber.outlet.deliver(frame)
+        reading.sent(piece, rest)
+        return True
+
+    def reach(self) -> None:
+        """Tell those that are live how far they have come, so that they need not look at it again elsewhere."""
+        moved, self._moved = self._moved, {}
+        self._delivered |= moved
+        positions: dict[str, dict[StreamId, int]] = {}
+        for stream, last in moved.items():
+            positions.setdefault(group_of(stream), {})[stream] = last
+        now_ns = time_ns()
+        self._moves.append((now_ns, moved))
+        while self._moves[0][0] < now_ns - 2 * SLACK_NS:
+            self._moves.popleft()
+        for name, group in self._groups.items():
+            reached = dict(list(positions.get(name, {}).items())[:POSITIONS_MAX])
+            subs: dict[Any, list[int]] = {}
+            for key in group.index:
+                subscriber = self.subscribers[key]
+                live = not subscriber.feed.behind and not len(subscriber.feed)
+                if live and (reached or subscriber.untold):
+                    subscriber.untold = False
+                    subs.setdefault(subscriber.outlet, []).append(subscriber.sub)
+            for outlet, each in subs.items():
+                outlet.deliver(encode(Reached(tuple(each), now_ns, reached)))
+        if len(self._delivered) > 2 * len(known := dict(self.known())) + 1_000:
+            self._delivered = {stream: last for stream, last in self._delivered.items() if stream in known}
 
     # What goes out --------------------------------------------------------------------------------------------------
 
@@ -637,6 +922,8 @@ class Deliveries:
                 subscriber.outlet.deliver(encode(_items(subscriber.sub, items)))
             if feed.behind and not feed.full:
                 self._read_on(group, subscriber)
+                if feed.behind and not len(feed):
+                    break  # all that was read is sent
         if subscriber.lost != subscriber.told[1]:
             self._tell(subscriber)
 
@@ -647,12 +934,8 @@ class Deliveries:
             subscriber.outlet.deliver(encode(Counts(subscriber.sub, *told)))
 
 
-def _arrival(event: Event, size: int) -> Arrival:
-    return Arrival(event, Head(event.key, event.rank, event.relation, event.time_ns), size)
-
-
 def _arrivals(packet: Packet, events: list[Event]) -> list[Arrival]:
-    return [_arrival(event, size) for event, size in zip(events, _sizes(packet), strict=True)]
+    return [arrival_of(event, size) for event, size in zip(events, _sizes(packet), strict=True)]
 
 
 def _sizes(packet: Packet) -> list[int]:
@@ -668,6 +951,48 @@ def _newest(events: list[Event], places: list[int]) -> tuple[list[int], list[int
         gone = set(places).difference(kept)
         return kept, sorted(gone)
     return places, []
+
+
+def _already(batch: _Batch, position: int) -> int:
+    """How many places of a batch have been read elsewhere."""
+    if position < batch.first:
+        return 0
+    if batch.packet is None:
+        return bisect_right(batch.arrivals, position, key=lambda arrival: arrival.id.seq)
+    return bisect_right(batch.events, position, key=lambda event: event.id.seq)  # type: ignore[union-attr]
+
+
+def _positions(
+    before: dict[StreamId, int], batch: _Batch, taken: int, reading: Reading | None
+) -> dict[StreamId, int]:
+    """How far one has come who has taken so much of the first batch of a log, and has read before."""
+    positions = before
+    if taken:
+        positions = {**positions, batch.stream: batch.arrivals[taken - 1].id.seq}
+    if reading is not None:
+        ahead = {name: last for name, last in reading.offered.items() if last > positions.get(name, -1)}
+        positions = {**positions, **ahead}
+    return positions
+
+
+def _slot_shows(shown: Shown, arrival: Arrival) -> bool:
+    """Whether a key is shown as this event already."""
+    slot = slot_of(arrival.id, arrival.head)
+    return slot is not None and shown.shown_by(slot) == arrival.id
+
+
+def _shows(shown: Shown, stretch: Stretch, count: int) -> bool:
+    """Take note of what a plain stretch shows; False, and nothing is noted, if something in it has left."""
+    stream = stretch.stream
+    events = outlines(count, stretch.blob)
+    if stretch.heads:
+        keys = {event.key for event in events}
+        if any(key in keys or shown.shows((stream, key)) for _, head in stretch.heads if (key := head.key) is not None):
+            return False
+    seqs = (seq for first, last in stretch.ranges for seq in range(first, last + 1))
+    for seq, event in zip(seqs, events, strict=True):
+        shown.on_event(EventId(stream, seq), Head(event.key), True, event.deleted)
+    return True
 
 
 def _spans(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:

@@ -29,7 +29,7 @@ from gossamer.messages.codec import encode
 from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
 from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Member, Message, Repair, Span
+from gossamer.messages.wire import Member, Message, Read, Repair, Span
 from gossamer.protocol.config import Config
 from gossamer.protocol.durable import is_durable
 from gossamer.protocol.effects import (
@@ -42,10 +42,12 @@ from gossamer.protocol.effects import (
     Effect,
     Load,
     Numbers,
+    Paged,
     Persist,
     Ready,
     Record,
     Refused,
+    Scan,
     Send,
     Skip,
     Status,
@@ -82,6 +84,7 @@ class Store(Protocol):
     def start(self, answer: Callable[[Input], None], node: str) -> None: ...
     def persist(self, token: int, records: tuple[Record, ...]) -> None: ...
     def load(self, token: int, spans: tuple[Span, ...]) -> None: ...
+    def scan(self, token: int, read: Read, lacks: tuple[Span, ...]) -> None: ...
     def collect(self, stream: StreamId, last: int) -> None: ...
     @property
     def trouble(self) -> str | None:
@@ -111,6 +114,7 @@ class Clients(Protocol):
     def on_numbers(self, numbers: Numbers) -> None: ...
     def figures(self) -> dict[str, int]: ...
     def consumers(self) -> Iterable[dict[str, Any]]: ...
+    def on_page(self, paged: Paged) -> None: ...
     def leave(self) -> None: ...
     def close(self, linger_s: float = 0.0) -> None: ...
 
@@ -218,6 +222,8 @@ class Runtime:
             Became: self._became,
             Persist: self._persist,
             Load: self._load,
+            Scan: self._scan,
+            Paged: self._paged,
             Collect: self._collect,
         }
 
@@ -532,6 +538,15 @@ class Runtime:
         assert self.store is not None
         self.counters.loads += 1
         self.store.load(load.token, load.spans)
+
+    def _scan(self, scan: Scan) -> None:
+        assert self.store is not None
+        self.counters.scans += 1
+        self.store.scan(scan.token, scan.read, scan.lacks)
+
+    def _paged(self, paged: Paged) -> None:
+        if self.clients is not None:
+            self.clients.on_page(paged)
 
     def _collect(self, collect: Collect) -> None:
         assert self.store is not None

@@ -12,6 +12,7 @@ is malformed is counted and dropped; one that asks for too much is refused with 
 
 import logging
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -59,7 +60,7 @@ from gossamer.messages.session import (
     decode_from_client,
     encode,
 )
-from gossamer.protocol.effects import Acked, Numbers, Ready, Refused, Skip
+from gossamer.protocol.effects import Acked, Numbers, Paged, Ready, Refused, Skip
 from gossamer.protocol.inputs import Abandon, Adopt, Claim, Close, Forward, Input
 from gossamer.protocol.node import Node
 
@@ -68,6 +69,8 @@ BURST_BYTES = 512 * 1024
 """Frames, and their bytes, taken at a time, before what they led to is sent."""
 CONSUMERS_MAX = 4_096
 TICK_S = 0.5
+REACH_S = 2.0
+"""How often clients are told how far they have come."""
 RETRY_S = 0.02
 NEVER = float("inf")
 
@@ -169,6 +172,7 @@ class Sessions:
         self._lost: list[Session] = []
         self._numbered = 0
         self._tick_at = NEVER
+        self._reach_at = 0.0
         self._retry_at = NEVER
         self._leaving = False
         self._handlers: dict[type, Callable[[Session, Any], Iterable[Input]]] = {
@@ -204,6 +208,9 @@ class Sessions:
         """Serve for this node from now on."""
         self._node, self._name = node, name
         self.deliveries.tally = node.tally
+        self.deliveries.known = lambda: ((name, each.start - 1) for name, each in node.receiver.streams.items())
+        self.deliveries.has_loggers = lambda: node.membership.has_loggers
+        self.deliveries.readings.loggers = self._loggers
         self._issuer = f"{name[:150]}-{incarnation}"
         self._tick_at = 0.0
         watch(self._router)
@@ -228,6 +235,7 @@ class Sessions:
     def flush(self, now: float) -> Iterator[Input]:
         """Send what this turn has led to, and look after those who are silent."""
         self.deliveries.flush()
+        yield from self.deliveries.asks(now)
         if self._published:
             for session in self._published:
                 self._acknowledge(session)
@@ -242,7 +250,7 @@ class Sessions:
             yield from self._on_tick(now)
 
     def next_deadline(self) -> float:
-        return min(self._tick_at, self._retry_at)
+        return min(self._tick_at, self._retry_at, self.deliveries.readings.next_deadline())
 
     def leave(self) -> None:
         """Send everybody elsewhere, and take nobody in any more."""
@@ -296,8 +304,13 @@ class Sessions:
             self.deliveries.on_lost(packet.stream, packet.first, packet.last, "malformed")
 
     def on_skip(self, skip: Skip) -> None:
-        if skip.reason != "void":
+        if skip.reason == "void":
+            self.deliveries.on_void(skip.stream, skip.first, skip.last)
+        else:
             self.deliveries.on_lost(skip.stream, skip.first, skip.last, skip.reason)
+
+    def on_page(self, paged: Paged) -> None:
+        self.deliveries.on_page(paged.logger, paged.page, time.monotonic())
 
     def on_acked(self, acked: Acked) -> None:
         session = self._streams.get(acked.stream)
@@ -544,7 +557,15 @@ class Sessions:
         self._blocked.clear()
         self._retry_at = NEVER
 
+    def _loggers(self) -> list[NodeId]:
+        """Those that can be asked now."""
+        membership = self._node.membership
+        return [node for node in membership.loggers if node in membership.active]
+
     def _on_tick(self, now: float) -> Iterator[Input]:
+        if now >= self._reach_at:
+            self._reach_at = now + REACH_S
+            self.deliveries.reach()
         for session in list(self._sessions.values()):
             if session.heard_at + self.limits.silence_s < now:
                 _log.info("client %s has vanished", session.client)

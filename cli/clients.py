@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,7 +70,9 @@ def sub(
     selector: Annotated[str, typer.Argument(help="What to match; everything if left out.")] = "",
     count: Annotated[int | None, typer.Option("--count", help="End after so many.")] = None,
     notices: Annotated[bool, typer.Option("--notices", help="Also print what has left, gaps and commits.")] = False,
-    start: Annotated[str, typer.Option("--start", help="new")] = "new",
+    start: Annotated[
+        str, typer.Option("--start", help="new, all, latest, a time like 2026-05-01T12:00, or a position as JSON.")
+    ] = "new",
     buffer: Annotated[int, typer.Option("--buffer", help="Events that may wait.")] = 1_024,
     url: Url = None,
     group: Group = "default",
@@ -77,10 +80,11 @@ def sub(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each event.")] = False,
 ) -> None:
     """Print what matches, until interrupted."""
+    begins = read_start(start)
 
     async def subscribe() -> None:
         async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:
-            found = await client.subscribe(selector, notices=notices, start=start, buffer=buffer)
+            found = await client.subscribe(selector, notices=notices, start=begins, buffer=buffer)
             print(f"subscribed at {client.node}", file=sys.stderr, flush=True)
             printed = 0
             async for said in found:
@@ -106,6 +110,16 @@ def read_attribute(text: str) -> tuple[str, Any]:
         return name[:-1], json.loads(value)
     except ValueError as error:
         raise UsageError(f"{name[:-1]}: {value!r} is not JSON: {error}") from None
+
+
+def read_start(text: str) -> Any:
+    """What `subscribe(start=…)` takes; a time without a zone is one of this machine's."""
+    if text in ("new", "all", "latest"):
+        return text
+    try:
+        return json.loads(text) if text.startswith("{") else datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise UsageError(f"--start: new, all, latest, a time like 2026-05-01T12:00, a position; not {text!r}") from None
 
 
 def read_body(text: str) -> bytes:

@@ -12,6 +12,7 @@ from gossamer.protocol.effects import (
     Deliver,
     Detached,
     Numbers,
+    Paged,
     Ready,
     Record,
     Refused,
@@ -55,6 +56,9 @@ class Observer:
 
     def persisted(self, at_s: float, node: str, records: tuple[Record, ...]) -> None:
         """Records are on a node's disk now."""
+
+    def paged(self, at_s: float, node: str, paged: Paged) -> None:
+        """A node was given a page of a logger's log."""
 
     def collected(self, at_s: float, node: str, collect: Collect) -> None: ...
 
@@ -102,6 +106,7 @@ class Audience:
     acked: tuple[Callable[[float, str, Acked], None], ...] = ()
     became: tuple[Callable[[float, str, Status], None], ...] = ()
     persisted: tuple[Callable[[float, str, tuple[Record, ...]], None], ...] = ()
+    paged: tuple[Callable[[float, str, Paged], None], ...] = ()
     collected: tuple[Callable[[float, str, Collect], None], ...] = ()
     sent: tuple[Callable[[float, str, tuple[str, ...], Message], None], ...] = ()
     lost: tuple[Callable[[float, str, str, Message], None], ...] = ()

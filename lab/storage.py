@@ -4,20 +4,23 @@ It stands in for `logger/`: the same duties (durable when synced, idempotent by 
 of the bytes.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
-from gossamer.messages.ids import StreamId
+from gossamer.matching import stretching
+from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Member, Span
+from gossamer.messages.wire import Member, Page, Read, Span
 from gossamer.protocol.effects import Marked, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.retired import RetiredStreams
 
 _first = attrgetter("first")
 _last = attrgetter("last")
+_number = itemgetter(0)
 
 
 @dataclass(slots=True)
@@ -29,8 +32,19 @@ class _Stream:
     promise: Promise | None = None
 
 
+class _Rows(NamedTuple):
+    rows: list[tuple[int, int, Packet]]
+    last: int
+    end: bool
+    damaged: tuple[Span, ...] = ()
+
+
 class Storage:
     def __init__(self) -> None:
+        self._log: list[tuple[int, int, Packet]] = []
+        """`(number, time, packet)`, in the order in which they were written; a time is what `now_ns` was then."""
+        self._number = 0
+        self.now_ns = 0
         self._streams: dict[StreamId, _Stream] = {}
         self._members: dict[str, Member] = {}
         self._retired = RetiredStreams()
@@ -40,7 +54,9 @@ class Storage:
         """These are on disk now."""
         for record in records:
             if isinstance(record, Packet):
-                _add(self._stream(record.stream), record)
+                for packet in _add(self._stream(record.stream), record):
+                    self._number += 1
+                    self._log.append((self._number, self.now_ns, packet))
             elif isinstance(record, Void):
                 stream = self._stream(record.span.stream)
                 stream.void = IntervalSet([*stream.void.ranges(), *record.span.ranges])
@@ -86,6 +102,43 @@ class Storage:
         if stream.packets and stream.packets[0].first <= last:
             stream.packets[0] = stream.packets[0].cut(last + 1, stream.packets[0].last)
 
+    # The log, as it is read -----------------------------------------------------------------------------------------
+
+    def scan(self, read: Read, lacks: tuple[Span, ...]) -> Page:
+        return stretching.scan(self, read, lacks)
+
+    def page(self, after: int, bytes_max: int, group: str | None = None) -> _Rows:
+        rows: list[tuple[int, int, Packet]] = []
+        size = 0
+        for number, time_ns, packet in self._log[bisect_right(self._log, after, key=_number) :]:
+            collected = self._streams[packet.stream].collected
+            if packet.last <= collected or group not in (None, group_of(packet.stream)):
+                continue
+            if rows and size + len(packet.blob) > bytes_max:
+                return _Rows(rows, number - 1, False)
+            rows.append((number, time_ns, packet.cut(max(packet.first, collected + 1), packet.last)))
+            size += len(packet.blob)
+        return _Rows(rows, self._number, True)
+
+    def number_at(self, time_ns: int) -> int:
+        return next((number - 1 for number, logged_ns, _ in self._log if logged_ns >= time_ns), self._number)
+
+    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int:
+        for number, _, packet in self._log:
+            position = positions.get(packet.stream, -1 if number > others else packet.last)
+            if group in (None, group_of(packet.stream)) and packet.last > position:
+                return number - 1
+        return self._number
+
+    def passed(self, spans: Iterable[Span], number: int) -> tuple[Span, ...]:
+        log = self._log[: bisect_right(self._log, number, key=_number)]
+        found = []
+        for span in spans:
+            here = IntervalSet((packet.first, packet.last) for _, _, packet in log if packet.stream == span.stream)
+            if parts := IntervalSet(part for each in span.ranges for part in here.overlap(*each)).ranges():
+                found.append(Span(span.stream, parts))
+        return tuple(found)
+
     def stored(self) -> Stored:
         """What a node that starts on this storage finds."""
         return Stored(
@@ -120,14 +173,15 @@ class Storage:
         return self._streams.setdefault(stream_id, _Stream())
 
 
-def _add(stream: _Stream, packet: Packet) -> None:
-    """Keep those seqs of a packet that are new: a seq is stored once, whatever packets it came in."""
+def _add(stream: _Stream, packet: Packet) -> list[Packet]:
+    """Keep those seqs of a packet that are new: a seq is stored once, whatever packets it came in. Returns them."""
     packets = stream.packets
     first, end = max(packet.first, stream.collected + 1), packet.last
     if not packets or packets[-1].last < first:  # the usual case: it goes on where the stream ended
-        if first <= end:
-            packets.append(packet.cut(first, end))
-        return
+        if first > end:
+            return []
+        packets.append(packet.cut(first, end))
+        return packets[-1:]
     place = bisect_left(packets, first, key=_last)
     news: list[Packet] = []
     while first <= end:
@@ -141,3 +195,4 @@ def _add(stream: _Stream, packet: Packet) -> None:
         place += 1
     for new in news:
         insort(packets, new, key=_first)
+    return news

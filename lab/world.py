@@ -33,14 +33,16 @@ from gossamer.protocol.effects import (
     Effect,
     Load,
     Numbers,
+    Paged,
     Persist,
     Ready,
     Refused,
+    Scan,
     Send,
     Skip,
     Stored,
 )
-from gossamer.protocol.inputs import Input, Loaded, Persisted, Publish, Received, Start, Wake
+from gossamer.protocol.inputs import Input, Loaded, Persisted, Publish, Received, Scanned, Start, Wake
 from gossamer.protocol.node import Node
 
 SPINS_MAX = 10_000
@@ -304,6 +306,11 @@ class World:
                     self.agenda.at(host.synced_s, self._sync, host, host.incarnation, effect)
                 case Load():
                     self.agenda.at(now_s + self.load_s, self._load, host, host.incarnation, effect)
+                case Scan():
+                    self.agenda.at(now_s + self.load_s, self._scan, host, host.incarnation, effect)
+                case Paged():
+                    for see_paged in audience.paged:
+                        see_paged(now_s, name, effect)
                 case Collect():
                     host.storage.collect(effect.stream, effect.last)
                     for see_collected in audience.collected:
@@ -344,6 +351,7 @@ class World:
     def _sync(self, host: Host, incarnation: int, persist: Persist) -> None:
         if host.node is None or host.incarnation != incarnation:
             return  # it crashed before the sync was done
+        host.storage.now_ns = round(1e9 * self.now_s)
         host.storage.apply(persist.records)
         for see in self.audience.persisted:
             see(self.agenda.now_s, host.name, persist.records)
@@ -352,6 +360,10 @@ class World:
     def _load(self, host: Host, incarnation: int, load: Load) -> None:
         if host.node is not None and host.incarnation == incarnation:
             self._handle(host, host.node, Loaded(load.token, host.storage.load(load.spans)))
+
+    def _scan(self, host: Host, incarnation: int, scan: Scan) -> None:
+        if host.node is not None and host.incarnation == incarnation:
+            self._handle(host, host.node, Scanned(scan.token, host.storage.scan(scan.read, scan.lacks)))
 
     def _boot(self, host: Host, resume: bool) -> None:
         host.incarnation += 1

@@ -4,7 +4,7 @@ Packets are numbered as they are committed, so a *number* is a cursor: what is r
 is committed later. Reading has its own connections and is safe in any thread; the writer is not held up by it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -17,6 +17,7 @@ from gossamer.logger.databases import Database, trouble
 from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Span
+from gossamer.protocol.intervals import IntervalSet
 
 _decoder = msgspec.msgpack.Decoder(Packet)
 
@@ -32,6 +33,11 @@ _STREAMS = "SELECT stream, number FROM streams WHERE substr(stream, 1, ?) = ?"
 _FIRST_BEYOND = """
     SELECT MIN(number) FROM packets
     WHERE stream = ? AND last > ?
+      AND first >= COALESCE((SELECT MAX(first) FROM packets WHERE stream = ? AND first <= ?), 0)
+"""
+_PASSED = """
+    SELECT first, last FROM packets
+    WHERE stream = ? AND last >= ? AND first <= ? AND number <= ?
       AND first >= COALESCE((SELECT MAX(first) FROM packets WHERE stream = ? AND first <= ?), 0)
 """
 
@@ -93,20 +99,34 @@ class Pages:
                     low = found[0]
         return int(low)
 
-    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None) -> int:
+    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int:
         """A cursor: nothing beyond these positions has a lower number, or that one. Streams that are not named count
-        from their beginning; with a group, only its streams do."""
+        from the cursor `others` on; with a group, only its streams do."""
         with self._snapshot() as connection:
             found: list[int] = [connection.exec_driver_sql(_LAST).scalar_one() + 1]
             for stream, number in connection.exec_driver_sql(_STREAMS, _prefix(group)):
                 if stream not in positions:
-                    found.append(number)
+                    found.append(max(number, others + 1))
             for stream, position in positions.items():
                 if group is None or group_of(stream) == group:
                     number = connection.exec_driver_sql(_FIRST_BEYOND, (stream, position) * 2).scalar()
                     if number is not None:
                         found.append(number)
         return min(found) - 1
+
+    def passed(self, spans: Iterable[Span], number: int) -> tuple[Span, ...]:
+        """What of these was logged up to that number."""
+        found: list[Span] = []
+        with self._snapshot() as connection:
+            for span in spans:
+                here = IntervalSet()
+                for first, last in span.ranges:
+                    bounds = (span.stream, first, last, number, span.stream, first)
+                    for low, high in connection.exec_driver_sql(_PASSED, bounds):
+                        here.add(max(first, low), min(last, high))
+                if here:
+                    found.append(Span(span.stream, here.ranges()))
+        return tuple(found)
 
     def close(self) -> None:
         self._engine.dispose()

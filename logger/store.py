@@ -176,9 +176,13 @@ class Store:
         """A cursor: everything logged at or after that time has a higher number."""
         return self._pages.number_at(time_ns)
 
-    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None) -> int:
+    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int:
         """A cursor: nothing beyond these positions has a lower number, or that one."""
-        return self._pages.number_after(positions, group)
+        return self._pages.number_after(positions, group, others)
+
+    def passed(self, spans: Iterable[Span], number: int) -> tuple[Span, ...]:
+        """What of these was logged up to that number."""
+        return self._pages.passed(spans, number)
 
     def _find(self, connection: Connection, name: StreamId, first: int, last: int) -> list[Packet]:
         first = max(first, self._streams[name].collected + 1)

@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable
 
 from gossamer.logger.databases import StoreError
+from gossamer.logger.reader import Reader
 from gossamer.logger.store import Store
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Span
-from gossamer.protocol.effects import Collect, Load, Persist, Record, Stored
+from gossamer.messages.wire import Read, Span
+from gossamer.protocol.effects import Collect, Load, Persist, Record, Scan, Stored
 from gossamer.protocol.inputs import Input, Loaded, Persisted
 
 GROUP_BYTES_MAX = 16 * 2**20
@@ -32,6 +33,7 @@ class Writer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.reader = Reader(store)
         self._jobs: queue.SimpleQueue[Persist | Load | Collect | None] = queue.SimpleQueue()
         self._tokens: list[int] = []
         """Staged, and to be answered after the next commit."""
@@ -54,12 +56,16 @@ class Writer:
         self._store.claim(node)
         self._answer = answer
         self._thread.start()
+        self.reader.start(answer)
 
     def persist(self, token: int, records: tuple[Record, ...]) -> None:
         self._jobs.put(Persist(token, records))
 
     def load(self, token: int, spans: tuple[Span, ...]) -> None:
         self._jobs.put(Load(token, spans))
+
+    def scan(self, token: int, read: Read, lacks: tuple[Span, ...]) -> None:
+        self.reader.scan(Scan(token, read, lacks))
 
     def collect(self, stream: StreamId, last: int) -> None:
         self._jobs.put(Collect(stream, last))
@@ -70,6 +76,7 @@ class Writer:
 
     def close(self) -> None:
         """Write what was asked for, unless the disk does not let us, and let go of the store."""
+        self.reader.close()
         self._jobs.put(None)
         if self._thread.ident is not None:
             self._thread.join()

@@ -87,6 +87,16 @@ class Head(Struct, frozen=True, array_like=True, gc=False):
     time_ns: Time = 0
 
 
+class Outline(Struct, frozen=True, array_like=True, gc=False):
+    """One field more: what an event says of its key."""
+
+    key: Key | None = None
+    rank: Int64 | Finite | None = None
+    relation: Relation | None = None
+    time_ns: Time = 0
+    deleted: bool = False
+
+
 class Event(Content, frozen=True, gc=False):
     """A content with its id, as it is delivered."""
 

@@ -9,7 +9,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     … (publisher, holder)                     Numbers(first, last)           those of a named publisher, and more later
     Publish(packet)                           Acks(sent, logged, safe)       or Resend(first)
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
-    Credit(bytes, grants)                     Run, Items, Counts             as far as the credit goes
+    Credit(bytes, grants)                     Run, Items, Counts, Reached    as far as the credit goes
     Ping(number)                              Pong(number)
     Goodbye                                   Farewell(reason)
 
@@ -25,18 +25,18 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr
 
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import Event, Head, Key
+from gossamer.messages.event import Event, Head, Key, Time
 from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
-from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
+from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet, decode_run
 
 SESSION_VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
 SELECTOR_LENGTH_MAX = 64 * 1024
 SUBS_MAX = 2**31 - 1
 ITEMS_MAX = 65_536
+POSITIONS_MAX = 100_000
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sub = Annotated[int, Meta(ge=0, le=SUBS_MAX)]
@@ -50,9 +50,7 @@ Departure = tuple[Key | None, EventId, bool]
 
 M = TypeVar("M")
 
-_tuple = tuple.__new__
 _encoder = msgspec.msgpack.Encoder()
-_events = msgspec.msgpack.Decoder(list[Event])
 
 
 class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -83,16 +81,23 @@ class Publish(_Message, frozen=True, tag=2):
     packet: Packet
 
 
-class Had(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """What a subscription had at another broker: each stream up to a seq, and whatever else came up to so long ago."""
+class Start(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Where a subscription begins, if it is not with what comes next: behind these positions, and of other streams with
+    what came since a time (by the clocks of brokers and loggers; 0: from their beginning)."""
 
-    positions: Annotated[dict[StreamId, Last], Meta(max_length=ITEMS_MAX)]
-    age_s: Annotated[float, Meta(ge=0.0, le=1e9)]
+    positions: Annotated[dict[StreamId, Last], Meta(max_length=POSITIONS_MAX)] = {}
+    since_ns: Time = 0
+    published_ns: Time = 0
+    """Nothing that was published before this is wanted."""
+    latest: bool = False
+    """First the newest event of each key, and before that nothing."""
+    shown: Annotated[tuple[tuple[EventId, Head], ...], Meta(max_length=POSITIONS_MAX)] = ()
+    """What it was last shown of each key, by another broker."""
 
 
 class Subscribe(_Message, frozen=True, tag=3):
     """`credit` is how many events it takes at first; see `Credit`. A `sub` that is there gets the new selector, and
-    keeps all else. With `had` it goes on from there, and not with what comes next."""
+    keeps all else. With `start` it begins there, and not with what comes next."""
 
     sub: Sub
     selector: Text
@@ -100,7 +105,7 @@ class Subscribe(_Message, frozen=True, tag=3):
     buffer: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
     policy: Policy = "eager"
     order: Literal["fifo", "none"] = "fifo"
-    had: Had | None = None
+    start: Start | None = None
 
 
 class Unsubscribe(_Message, frozen=True, tag=4):
@@ -178,19 +183,7 @@ class Run(_Message, frozen=True, tag=37):
 
     def events(self) -> list[Event]:
         """Decode them all in one call, and give them their ids."""
-        seqs: list[int] = []
-        for first, last in self.ranges:
-            if last - first >= EVENTS_MAX - len(seqs):
-                raise PeerError(f"a run of more than {EVENTS_MAX} events")
-            seqs += range(first, last + 1)
-        try:
-            events = _events.decode(b"\xdd" + len(seqs).to_bytes(4, "big") + self.blob)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise PeerError(f"run {self.stream}:{self.ranges[0][0]}: {error}") from None
-        stream = self.stream
-        for seq, event in zip(seqs, events, strict=True):
-            force_setattr(event, "id", _tuple(EventId, (stream, seq)))
-        return events
+        return decode_run(self.stream, self.ranges, self.blob)
 
 
 class Notice(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -236,6 +229,15 @@ class Numbers(_Message, frozen=True, tag=43):
     last: Seq
 
 
+class Reached(_Message, frozen=True, tag=50):
+    """These subscriptions were sent all that the broker had at that time, of these streams up to here: what does not
+    match has been passed as well, and need not be looked at again by whoever goes on from here."""
+
+    subs: Annotated[tuple[Sub, ...], Meta(max_length=ITEMS_MAX)]
+    time_ns: Time
+    positions: Annotated[dict[StreamId, Last], Meta(max_length=POSITIONS_MAX)]
+
+
 class Pong(_Message, frozen=True, tag=41):
     number: Count
 
@@ -248,7 +250,7 @@ class Farewell(_Message, frozen=True, tag=42):
 
 FromClient = Hello | Publish | Subscribe | Unsubscribe | Credit | Ping | Goodbye
 FromBroker = (
-    Welcome | Acks | Resend | Subscribed | Refusal | Run | Items | Gap | Counts | Numbers | Pong | Farewell
+    Welcome | Acks | Resend | Subscribed | Refusal | Run | Items | Gap | Counts | Reached | Numbers | Pong | Farewell
 )  # fmt: skip
 
 _version = bytes([SESSION_VERSION])

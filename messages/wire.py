@@ -4,17 +4,22 @@ Each is a small immutable value; `codec` turns it into bytes and back. The names
 each message stands under the method that answers it.
 """
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gossamer.messages.event import Event, Head, Time
 from gossamer.messages.ids import NAME_LENGTH_MAX, Last, NodeId, Seq, StreamId
-from gossamer.messages.packet import Packet
+from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Hole, Packet, decode_run, pieces
 
 ENTRIES_MAX = 200_000
 """The longest list in a message; what is longer is sent in several."""
 RANGES_MAX = 4_096
 PACKETS_MAX = 4_096
+SELECTORS_MAX = 64
+SELECTOR_LENGTH_MAX = 64 * 1024
+PAGE_BYTES_MAX = 4 * 2**20
 
 Entries = Meta(max_length=ENTRIES_MAX)
 Hash = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -83,6 +88,74 @@ class Retired(_Part, frozen=True):
 
     def __post_init__(self) -> None:
         _check_ranges(self.ranges)
+
+
+class Stretch(_Part, frozen=True):
+    """What a reader of a log is given of a run of one stream's events, `first` to `last`: the bytes of those that match
+    as they were published, and of the others what they may make obsolete."""
+
+    number: Version
+    """Where in the log it ends."""
+    stream: StreamId
+    first: Seq
+    last: Seq
+    kind: Annotated[int, Meta(ge=0, le=2)]
+    """Of all of them: 0, no event has a key or a relation; 1, none has a relation; 2, some have."""
+    ranges: Annotated[tuple[Range, ...], Meta(max_length=EVENTS_MAX)]
+    """Those that match."""
+    blob: Annotated[bytes, Meta(max_length=BLOB_BYTES_MAX)]
+    heads: Annotated[tuple[tuple[Seq, Head], ...], Meta(max_length=EVENTS_MAX)] = ()
+    """Of those that do not match, and have a key or a relation."""
+    holes: Annotated[tuple[Hole, ...], Meta(max_length=EVENTS_MAX)] = ()
+
+    def __post_init__(self) -> None:
+        if not self.first <= self.last < self.first + EVENTS_MAX:
+            raise ValueError(f"a stretch has 1 to {EVENTS_MAX} events")
+        _check_ranges(self.ranges)
+        if self.ranges and not self.first <= self.ranges[0][0] <= self.ranges[-1][1] <= self.last:
+            raise ValueError("ranges beyond their stretch")
+
+    @property
+    def count(self) -> int:
+        """How many events of it match."""
+        return sum(last - first + 1 for first, last in self.ranges)
+
+    def events(self) -> list[Event]:
+        """Those that match."""
+        return decode_run(self.stream, self.ranges, self.blob)
+
+    def split(self, count: int) -> "tuple[Stretch, Stretch]":
+        """Up to that many events that match, and the rest; there must be more of them."""
+        ranges: list[Range] = []
+        left = count
+        for first, last in self.ranges:
+            ranges.append((first, min(last, first + left - 1)))
+            left -= last - first + 1
+            if left <= 0:
+                break
+        return self._part(self.first, ranges[-1][1]), self._part(ranges[-1][1] + 1, self.last)
+
+    def beyond(self, last: int) -> "Stretch":
+        """What of it comes after that."""
+        return self if last < self.first else self._part(last + 1, self.last)
+
+    def _part(self, first: int, last: int) -> "Stretch":
+        def within(ranges: Iterable[Range]) -> tuple[Range, ...]:
+            return tuple((max(low, first), min(high, last)) for low, high in ranges if low <= last and high >= first)
+
+        ranges = within(self.ranges)
+        before = sum(high - low + 1 for low, high in self.ranges if high < first) + sum(
+            first - low for low, high in self.ranges if low < first <= high
+        )
+        count = sum(high - low + 1 for low, high in ranges)
+        blob = b"".join(pieces(self.count, self.blob)[before : before + count])
+        heads = tuple(each for each in self.heads if first <= each[0] <= last)
+        holes = tuple(
+            Hole(max(hole.first, first), min(hole.last, last), hole.by, hole.final)
+            for hole in self.holes
+            if hole.first <= last and hole.last >= first
+        )
+        return Stretch(self.number, self.stream, first, last, self.kind, ranges, blob, heads, holes)
 
 
 class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -391,9 +464,57 @@ class Taken(_Message, frozen=True, tag=29):
     bytes: Version
 
 
+# Reading a log ------------------------------------------------------------------------------------------------------
+
+
+class Beginning(_Part, frozen=True):
+    """Where to read from, of those who have no cursor in this log: behind these positions, and what else was logged
+    since then. `latest`: the newest event of each key first."""
+
+    positions: Annotated[dict[StreamId, Last], Entries]
+    since_ns: Time = 0
+    latest: bool = False
+
+
+class Read(_Message, frozen=True, tag=40):
+    """A broker asks a logger for the next page of its log, for subscriptions that are not live: what any of the
+    selectors matches, and was published not before `published_ns`. `after` is a cursor of this logger's."""
+
+    number: Version
+    group: Annotated[str, Meta(max_length=NAME_LENGTH_MAX)]
+    selectors: Annotated[
+        tuple[Annotated[str, Meta(max_length=SELECTOR_LENGTH_MAX)], ...], Meta(max_length=SELECTORS_MAX)
+    ]
+    after: Version = 0
+    beginning: Beginning | None = None
+    bytes_max: Annotated[int, Meta(ge=0, le=PAGE_BYTES_MAX)] = 2**20
+    published_ns: Time = 0
+    newest_upto: Version = 0
+    """Up to this number only the newest event of each key is wanted."""
+    lacks: Spans = ()
+    """What the reader waits for: has it been passed already, or will it never come?"""
+
+
+class Page(_Message, frozen=True, tag=41):
+    """The answer to the `Read` of that number. `cursor` is where to read on; `end`: there was no more."""
+
+    number: Version
+    cursor: Version
+    end: bool
+    stretches: Annotated[tuple[Stretch, ...], Entries] = ()
+    floor: Version = 0
+    """Of streams that the reader has no position of, it wants what is above this number only."""
+    passed: Spans = ()
+    """What the reader lacks and this log has before the cursor it gave."""
+    void: Spans = ()
+    gone: Spans = ()
+    """What this logger has collected, or cannot read any more."""
+    refusal: Annotated[str, Meta(max_length=1_000)] = ""
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
     | Return | Recall | Recalled | Bookmark | Bookmarked | WhoOwns | Ownership | Abandoned
-    | Tell | Window | Sent | Taken
+    | Tell | Window | Sent | Taken | Read | Page
 )  # fmt: skip

@@ -39,7 +39,7 @@ from msgspec import Struct, msgpack
 
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
-from gossamer.messages.packet import Packet
+from gossamer.messages.packet import Hole, Packet
 from gossamer.protocol.entries import Entry, Omitted
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, named
@@ -69,6 +69,10 @@ class Arrival(NamedTuple):
         return self.event.id
 
 
+def arrival_of(event: Event, size: int) -> Arrival:
+    return Arrival(event, Head(event.key, event.rank, event.relation, event.time_ns), size)
+
+
 class Item(Struct, eq=False):
     """What a consumer is sent: an event, what has left, or both to be applied as one."""
 
@@ -89,9 +93,9 @@ class Item(Struct, eq=False):
 class Intake:
     """What a node delivers, in the order in which subscriptions may be told of it."""
 
-    def __init__(self, memory: Memory | None = None) -> None:
+    def __init__(self, memory: Memory | None = None, assembler: Assembler | None = None) -> None:
         self.memory = Memory() if memory is None else memory
-        self.assembler = Assembler()
+        self.assembler = Assembler() if assembler is None else assembler
         self.lost = 0
         """Events that will not come, and not because they are obsolete."""
         self.discarded = 0
@@ -99,12 +103,16 @@ class Intake:
 
     def on_packet(self, packet: Packet) -> list[Arrival]:
         """A delivered packet: what of it, and of what was held, can be matched now."""
-        arrivals: list[Arrival] = []
-        stream, assembler = packet.stream, self.assembler
         sizes = [size for size in packet.table() if size] if packet.holes else packet.table()
-        holes = iter(packet.holes)
+        return self.on_run(packet.stream, zip(packet.events(), sizes, strict=True), packet.holes)
+
+    def on_run(self, stream: StreamId, events: Iterable[tuple[Event, int]], gaps: Iterable[Hole]) -> list[Arrival]:
+        """Events of one stream with their sizes, and what was purged between them."""
+        arrivals: list[Arrival] = []
+        assembler = self.assembler
+        holes = iter(gaps)
         hole = next(holes, None)
-        for event, size in zip(packet.events(), sizes, strict=True):
+        for event, size in events:
             assert event.id is not None
             while hole is not None and hole.first < event.id.seq:
                 self._settle(assembler.on_omitted(stream, hole.first, hole.last, True, hole.by), arrivals)
@@ -325,7 +333,7 @@ class Dispatch(Generic[Key]):
         """One event to one feed; False if that is behind from here on."""
         feed = self.feeds[key]
         going = feed.offer(arrival, matches)
-        slot = _slot(arrival)
+        slot = slot_of(arrival.id, arrival.head)
         if matches and arrival.by is None:
             self._watchers.setdefault(arrival.id.stream, {})[key] = None
             if slot is not None:
@@ -338,15 +346,16 @@ class Dispatch(Generic[Key]):
                     del self._holders[slot]
         return going
 
-    def preset(self, key: Key, id: EventId, name: str | None) -> None:
-        """A feed was shown a plain event, of that key or of none, in another way."""
-        self.feeds[key].shown.on_event(id, Head(name), True, False)
+    def preset(self, key: Key, id: EventId, head: Head) -> None:
+        """A feed was shown an event in another way."""
+        self.feeds[key].shown.on_event(id, head, True, False)
         self._watchers.setdefault(id.stream, {})[key] = None
-        if name is not None:
-            self._holders.setdefault((id.stream, name), {})[key] = None
+        slot = slot_of(id, head)
+        if slot is not None:
+            self._holders.setdefault(slot, {})[key] = None
 
     def _concerned(self, arrival: Arrival) -> dict[Key, None]:
-        slot, relation = _slot(arrival), arrival.head.relation
+        slot, relation = slot_of(arrival.id, arrival.head), arrival.head.relation
         holders = self._holders.get(slot, {}) if slot is not None else {}
         if relation is None or not (relation.near or relation.ids or relation.commit is not None):
             return holders
@@ -358,12 +367,11 @@ class Dispatch(Generic[Key]):
         return concerned
 
 
-def _slot(arrival: Arrival) -> Slot | None:
-    head = arrival.head
+def slot_of(id: EventId, head: Head) -> Slot | None:
+    """What an event says something of: a key of its stream, or of its group."""
     if head.key is None:
         return None
-    stream = arrival.id.stream
-    return (group_of(stream) if head.relation is not None and head.relation.group else stream), head.key
+    return (group_of(id.stream) if head.relation is not None and head.relation.group else id.stream), head.key
 
 
 def _is_part(arrival: Arrival) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Member, Message, Position, Retired, Span
+from gossamer.messages.wire import Member, Message, Page, Position, Read, Retired, Span
 
 Reason = Literal["collected", "void", "lost", "declined"]
 Level = Literal["logged", "safe"]
@@ -139,6 +139,22 @@ class Load(Struct, frozen=True):
     spans: tuple[Span, ...]
 
 
+class Scan(Struct, frozen=True):
+    """Read the next page of the log, and answer `Scanned(token, page)`. Of `lacks` the page tells what was logged
+    before the cursor it was asked from."""
+
+    token: int
+    read: Read
+    lacks: tuple[Span, ...]
+
+
+class Paged(Struct, frozen=True):
+    """A logger has answered what was asked with `Consult`."""
+
+    logger: NodeId
+    page: Page
+
+
 class Collect(Struct, frozen=True):
     """The store may forget this stream up to `last`, and must remember that it did."""
 
@@ -153,8 +169,9 @@ class Became(Struct, frozen=True):
 
 
 Effect = (
-    Send | Deliver | Skip | Acked | Refused | Ready | Numbers | Attached | Detached | Persist | Load | Collect | Became
-)
+    Send | Deliver | Skip | Acked | Refused | Ready | Numbers | Attached | Detached | Persist | Load | Scan | Paged
+    | Collect | Became
+)  # fmt: skip
 
 
 class StoredStream(Struct, frozen=True):

@@ -5,7 +5,7 @@ from msgspec import Struct
 from gossamer.messages.event import Content
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Message
+from gossamer.messages.wire import Message, Page, Read
 
 
 class Start(Struct, frozen=True):
@@ -128,6 +128,20 @@ class Loaded(Struct, frozen=True):
     packets: tuple[Packet, ...]
 
 
+class Scanned(Struct, frozen=True):
+    """What the `Scan` of that token asked for."""
+
+    token: int
+    page: Page
+
+
+class Consult(Struct, frozen=True):
+    """Ask a logger for a page of its log; unreliable, like all that is sent."""
+
+    logger: NodeId
+    read: Read
+
+
 class Leave(Struct, frozen=True):
     """Leave the mesh for good, in order."""
 
@@ -148,5 +162,5 @@ class Expel(Struct, frozen=True):
 
 Input = (
     Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark
-    | Detach | Room | Connected | Persisted | Loaded | Leave | Disconnect | Reconnect | Expel
+    | Detach | Room | Connected | Persisted | Loaded | Scanned | Consult | Leave | Disconnect | Reconnect | Expel
 )  # fmt: skip

@@ -10,6 +10,8 @@ collected id that is asked for is answered with a final notice, never with silen
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import EVENTS_MAX, Packet
 from gossamer.messages.wire import (
@@ -18,13 +20,15 @@ from gossamer.messages.wire import (
     CheckedOut,
     Checkout,
     Gone,
+    Page,
     Range,
+    Read,
     Repair,
     Return,
     Span,
 )
 from gossamer.protocol.context import Context
-from gossamer.protocol.effects import Collect, Load, Persist, Promise, Record, Stored, Void
+from gossamer.protocol.effects import Collect, Load, Persist, Promise, Record, Scan, Stored, Void
 from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.numbering import READ
@@ -35,6 +39,8 @@ _Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Call
 """Records under way to the disk, whom to acknowledge them to, and what else waits for them."""
 
 
+READS_MAX = 64
+"""Of one broker that wait for their turn; more are not answered, and asked again."""
 AGE_STEP = 1 / 256
 """Ages are kept in steps of this share of `retain_s`: a day's log is some hundred steps, however many packets."""
 
@@ -89,8 +95,8 @@ class LoggerRole:
     """Stores, acknowledges, answers, collects."""
 
     __slots__ = (
-        "_acknowledge", "_buffer", "_ctx", "_loads", "_origins", "_pending", "_retired", "_stability", "_token",
-        "_tokens", "_tokens_at", "_unsaved", "_waiting", "logs",
+        "_acknowledge", "_buffer", "_ctx", "_loads", "_origins", "_pending", "_reads", "_retired", "_scanning",
+        "_stability", "_token", "_tokens", "_tokens_at", "_unsaved", "_waiting", "logs",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +120,10 @@ class LoggerRole:
         self._waiting: list[Callable[[], None]] = []
         self._pending: dict[int, _Write] = {}
         self._loads: dict[int, NodeId] = {}
+        self._reads: dict[NodeId, deque[Read]] = {}
+        """Who waits for pages of the log, in turn."""
+        self._scanning: tuple[int, NodeId, Page] | None = None
+        """The one that is read now: its token, whom for, and what is known of what is lacking."""
         self._tokens = ctx.config.service_limit_per_s
         self._tokens_at = 0.0
         self.logs: dict[StreamId, Log] = {}
@@ -278,6 +288,47 @@ class LoggerRole:
         self._tokens = min(limit / 4, self._tokens + elapsed_s * limit)
         return self._tokens > 0
 
+    # Being read -----------------------------------------------------------------------------------------------------
+
+    def on_read(self, sender: NodeId, read: Read) -> None:
+        """One page at a time, by turns: a thousand readers do not keep a logger from storing."""
+        waiting = self._reads.setdefault(sender, deque())
+        if len(waiting) < READS_MAX:
+            waiting.append(read)
+        self._scan_next()
+
+    def on_scanned(self, token: int, page: Page) -> None:
+        if self._scanning is not None and self._scanning[0] == token:
+            _, sender, known = self._scanning
+            self._scanning = None
+            self._ctx.send(sender, replace(page, void=known.void, gone=(*known.gone, *page.gone)))
+            self._scan_next()
+
+    def _scan_next(self) -> None:
+        if self._scanning is not None or not self._reads:
+            return
+        sender = next(iter(self._reads))
+        waiting = self._reads.pop(sender)
+        read = waiting.popleft()
+        if waiting:
+            self._reads[sender] = waiting  # behind the others
+        gone: list[Span] = []
+        void: list[Span] = []
+        stored: list[Span] = []
+        for span in read.lacks:
+            log = self.logs.get(span.stream)
+            if log is None:
+                if span.stream in self._retired:
+                    _append(gone, span.stream, span.ranges)
+                continue
+            _append(gone, span.stream, _ranges(part for each in span.ranges for part in _settled(log, *each)))
+            _append(void, span.stream, _ranges(part for each in span.ranges for part in log.void.overlap(*each)))
+            _append(stored, span.stream, _ranges(part for each in span.ranges for part in log.committed.overlap(*each)))
+        self._token += 1
+        known = Page(read.number, read.after, False, void=tuple(void), gone=tuple(gone))
+        self._scanning = self._token, sender, known
+        self._ctx.emit(Scan(self._token, read, tuple(stored)))
+
     # Named publishers -----------------------------------------------------------------------------------------------
 
     def on_checkout(self, sender: NodeId, message: Checkout) -> None:
@@ -359,6 +410,10 @@ def _settled(log: Log, first: int, last: int) -> list[Range]:
     parts = [(first, upto)] if first <= upto else []
     parts = [gap for part in parts for gap in log.void.gaps(*part)]
     return parts + log.gone.overlap(first, last)
+
+
+def _ranges(parts: Iterable[Range]) -> tuple[Range, ...]:
+    return IntervalSet(parts).ranges()
 
 
 def _append(spans: list[Span], stream: StreamId, ranges: tuple[Range, ...]) -> None:

@@ -35,8 +35,10 @@ from gossamer.messages.wire import (
     Lacking,
     Member,
     Ownership,
+    Page,
     Position,
     Positions,
+    Read,
     Recall,
     Recalled,
     Recover,
@@ -61,7 +63,7 @@ from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
 from gossamer.protocol.durable import Bookmarks, Durables, is_durable
-from gossamer.protocol.effects import Effect, Over, Reason, Refused, Stored
+from gossamer.protocol.effects import Effect, Over, Paged, Reason, Refused, Stored
 from gossamer.protocol.flow import Rooms, Windows
 from gossamer.protocol.gossip import Answers
 from gossamer.protocol.gossip_buffer import GossipBuffer
@@ -178,6 +180,8 @@ class Node:
             inputs.Connected: self._on_connected,
             inputs.Persisted: self._on_persisted,
             inputs.Loaded: self._on_loaded,
+            inputs.Scanned: self._on_scanned,
+            inputs.Consult: self._on_consult,
             inputs.Leave: self._on_leave,
             inputs.Disconnect: self._on_disconnect,
             inputs.Reconnect: self._on_reconnect,
@@ -219,6 +223,8 @@ class Node:
             Window: self.on_window,
             Sent: self.on_sent,
             Taken: self.on_taken,
+            Read: self.on_read,
+            Page: self.on_page,
         }
 
     # The two calls --------------------------------------------------------------------------------------------------
@@ -345,6 +351,13 @@ class Node:
         assert self.logger is not None
         for packet in self.logger.on_loaded(given.token, given.packets):
             self._accept(packet, from_logger=True)
+
+    def _on_scanned(self, given: inputs.Scanned) -> None:
+        assert self.logger is not None
+        self.logger.on_scanned(given.token, given.page)
+
+    def _on_consult(self, given: inputs.Consult) -> None:
+        self._ctx.send(given.logger, given.read)
 
     def _on_leave(self, _: inputs.Leave) -> None:
         self._departure = self.membership.leave
@@ -568,6 +581,14 @@ class Node:
                 if span.ranges:
                     self._learn(span.stream, span.ranges[-1][1])
             self.logger.on_recover(sender, message.lacks)
+
+    def on_read(self, sender: NodeId, message: Read) -> None:
+        if self.logger is not None:
+            self.logger.on_read(sender, message)
+
+    def on_page(self, sender: NodeId, message: Page) -> None:
+        if self.membership.is_logger(sender):
+            self._ctx.emit(Paged(sender, message))
 
     def on_gone(self, sender: NodeId, message: Gone) -> None:
         if self.membership.is_logger(sender):

@@ -16,6 +16,7 @@ So what obsoletes others is remembered as it is applied (protocol/memory.py), no
 from typing import NamedTuple
 
 from gossamer.messages.event import Event, Head
+from gossamer.messages.ids import EventId
 from gossamer.protocol.delivery import Item
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.shown import Left
@@ -42,6 +43,10 @@ class Reception:
     @property
     def held(self) -> int:
         return self._assembler.held
+
+    def waiting(self) -> list[EventId]:
+        """The first of each stream that waits for its commit."""
+        return self._assembler.waiting()
 
     def on_item(self, item: Item) -> list[Step]:
         event = item.event

@@ -27,7 +27,7 @@ why. An omission needs nothing here if it was obsolete, for what obsoleted it co
 
 from typing import Literal, NamedTuple
 
-from gossamer.messages.event import REACH_MAX, Head
+from gossamer.messages.event import REACH_MAX, Head, Relation
 from gossamer.messages.ids import EventId, StreamId, group_of
 from gossamer.protocol.obsolescence import Order, Told, named, order
 
@@ -113,9 +113,17 @@ class Shown:
             return verdict
         return Verdict(True, (), tuple(gone)) if matches else Verdict(False, (*verdict.left, *gone))
 
-    def shown(self) -> list[tuple[Slot, EventId]]:
-        """The keys that are shown now, and by what."""
-        return [(slot, known[0]) for slot, known in self._slots.items()]
+    def shown(self) -> list[tuple[EventId, Head]]:
+        """What is shown of each key now."""
+        return [
+            (id, Head(name) if place is None else Head(name, place[0], Relation(group=True)))
+            for (_, name), (id, place) in self._slots.items()
+        ]
+
+    def shown_by(self, slot: Slot) -> EventId | None:
+        """What a key is shown as."""
+        known = self._slots.get(slot)
+        return None if known is None else known[0]
 
     def shows(self, slot: Slot) -> bool:
         """Whether a key is shown now."""

@@ -137,6 +137,10 @@ class Assembler:
             del self._streams[name]  # between transactions, and nothing is waited for: as if it were new
         return outcomes
 
+    def waiting(self) -> list[EventId]:
+        """The first of each stream that is held."""
+        return [EventId(name, stream.held[0].seq) for name, stream in self._streams.items() if stream.held]
+
     def on_left(self, left: Left) -> list[Outcome]:
         """A notice about something of a stream, behind whatever came of that."""
         stream = self._streams.get(left.id.stream)

@@ -35,6 +35,7 @@ from gossamer.sdk.cloudevents import CloudEvent, taken_apart
 from gossamer.sdk.embedded import Embedded
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
+from gossamer.sdk.track import Beginning, start_of
 from gossamer.sdk.transport import PACKET_EVENTS_MAX, Transport
 
 Ack = Literal["sent", "logged", "safe"]
@@ -65,6 +66,7 @@ class Client:
         self._watched: int | None = None
         self._spooled = [] if spool is None else list(spool.unlogged)
         self._timeout = timeout
+        self._group = group
         self._embedded = embedded
         self._annotator: Annotator | None = None
         self._clock = HybridClock()
@@ -224,7 +226,7 @@ class Client:
         *,
         durable: str | None = None,
         ack: Literal["auto", "manual"] = "auto",
-        start: str = "new",
+        start: Beginning = "new",
         order: Literal["fifo", "none"] = "fifo",
         buffer: int = 1_024,
         policy: Policy = "eager",
@@ -232,18 +234,22 @@ class Client:
     ) -> Subscription:
         """Subscribe to what matches a selector; once this returns, whatever is published comes.
 
+        `start` may be "all" that the loggers have, the "latest" event of each key, a time with its zone (what was
+        published then or later), or the `position` of an earlier subscription; what comes next follows without a gap.
+
         sub = await client.subscribe("price > 100 AND symbol LIKE 'I%'")
         async for event in sub:
             ...
         """
         self._open()
-        check_options(buffer, policy, order, start)
+        check_options(buffer, policy, order)
+        begins = start_of(start, self._group)
         if durable is not None or ack != "auto":
             raise UsageError("durable subscriptions are not served yet")
         text = str(selector if isinstance(selector, Selector) else Selector(selector))
         number, self._numbered = self._numbered, self._numbered + 1
         subscription = Subscription(
-            number, text, buffer=buffer, policy=policy, order=order, notices=notices, loop=self._loop,
+            number, text, buffer=buffer, policy=policy, order=order, notices=notices, start=begins, loop=self._loop,
             credit=self._transport.credit, call=self._from_thread,
         )  # fmt: skip
         subscription._close = self._unsubscribe

@@ -22,17 +22,15 @@ from gossamer.messages import session
 from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId
-from gossamer.messages.session import Counts, Had, Items, Notice, Policy, Run, Subscribe
+from gossamer.messages.session import Counts, Items, Notice, Policy, Reached, Run, Start, Subscribe
 from gossamer.protocol.delivery import Arrival, Feed, Item
 from gossamer.protocol.obsolescence import Told
 from gossamer.protocol.purging import Semantic
 from gossamer.protocol.reception import Reception
 from gossamer.protocol.shown import DELIVER, Verdict
 from gossamer.protocol.shown import Left as Departed
+from gossamer.sdk.track import Position, Track
 
-STREAMS_MAX = 10_000
-SLACK_S = 2.0
-"""How much longer than we did a broker may have taken to hear of something."""
 WINDOW_MAX = 16
 WAIT_S = 0.005
 """What waits longer than this when more comes is to be purged."""
@@ -41,6 +39,7 @@ CHUNK_S = 0.01
 CHUNK_MAX = 1_024
 QUEUE_BYTES_MAX = 2**40
 SEMANTICS: dict[Policy, Semantic] = {"eager": "eager", "lazy": "lazy", "random": "off", "none": "off"}
+EVERYTHING = str(Selector(""))
 YIELD_EVENTS = 256
 """`async for` lets other tasks run after so many events."""
 
@@ -100,6 +99,7 @@ class Subscription:
         policy: Policy,
         order: Order,
         notices: bool,
+        start: Start | None,
         loop: asyncio.AbstractEventLoop,
         credit: Callable[[int], None],
         call: Callable[..., None],
@@ -119,8 +119,7 @@ class Subscription:
         self._came_at = 0.0
         self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
         self._reception = Reception()
-        self._positions: dict[StreamId, int] = {}
-        self._began_at: float | None = None
+        self._track = Track(start, filtered=selector != EVERYTHING)
         self._received = 0
         """In this session."""
         self._granted = 0
@@ -190,9 +189,15 @@ class Subscription:
         return Stats(self._delivered - untaken, obsoleted, lost, self._left)
 
     @property
-    def position(self) -> dict[StreamId, int]:
-        """The last seq of each stream that has come."""
-        return dict(self._positions)
+    def position(self) -> Position:
+        """How far the application has come: keep it, as JSON if you like, and `subscribe(…, start=position)` goes on
+        there, at any broker and at any time."""
+        with self._lock:
+            untaken = [each.id for each in self._current[self._at :] if isinstance(each, Event | Commit)]
+            untaken += [each.id for each in self._inbox if isinstance(each, Event)]
+            untaken += [entry.id for entry in self._queue.queue]
+            untaken += self._reception.waiting()
+            return self._track.position(each for each in untaken if each is not None)
 
     async def update(self, selector: str | Selector) -> None:
         """From now on another selector counts; what is on its way may still match the old one."""
@@ -289,15 +294,8 @@ class Subscription:
 
     # For the transport's thread -------------------------------------------------------------------------------------
 
-    def asked(self, heard_at: float) -> Subscribe:
-        """A new session, after one that was last heard of then: what was received in that one does not count towards
-        the credit of this one."""
-        now, had = time.monotonic(), None
-        if self._began_at is None:
-            self._began_at = now
-        else:
-            age_s = min(now - heard_at + SLACK_S, now - self._began_at)
-            had = Had(self._positions, age_s)
+    def asked(self) -> Subscribe:
+        """A new session: what was received in the last one does not count towards the credit of this one."""
         with self._lock:
             self._received = self._granted = 0
             self._granted = self._room()
@@ -307,16 +305,16 @@ class Subscription:
             )
             self._counts = (0, 0)
         self._saying.clear()
-        return self._said(had, True)
+        return self._said(self._track.start(), True)
 
     def changed(self) -> Subscribe:
         """The same session with another selector: all else goes on as it was."""
         return self._said(None, False)
 
-    def _said(self, had: Had | None, first: bool) -> Subscribe:
+    def _said(self, start: Start | None, first: bool) -> Subscribe:
         version, selector = self._version, self.selector
         self._saying.append((version, selector, first))
-        return Subscribe(self.number, selector, self._granted, self._buffer, self._policy, self._order, had)
+        return Subscribe(self.number, selector, self._granted, self._buffer, self._policy, self._order, start)
 
     def total(self) -> int:
         return self._granted
@@ -326,40 +324,41 @@ class Subscription:
 
     def on_run(self, run: Run, events: list[Event]) -> None:
         self._received += len(events)
-        last = self._positions.pop(run.stream, -1)
-        if run.ranges[0][0] <= last:
-            events = [event for event in events if event.id is not None and event.id.seq > last]
-        self._positions[run.stream] = max(last, run.ranges[-1][1])  # last: it goes last
-        self._trim()
-        self._put(events)
+        stream, track = run.stream, self._track
+        had = track.had(stream)
+        if run.ranges[0][0] <= had:  # from the broker before this one
+            events = [event for event in events if event.id is not None and event.id.seq > had]
+        track.came(stream, events)
+        self._put(events, {stream: run.ranges[-1][1]})
 
     def on_items(self, items: Items) -> None:
         self._received += len(items.events) + sum(not notice.together for notice in items.notices)
         notices = {notice.place: notice for notice in items.notices if notice.together}
         apart = deque(notice for notice in items.notices if not notice.together)
         raw: list[Raw] = []
+        track, moved = self._track, dict[StreamId, int]()
         for place, event in enumerate(items.events):
             while apart and apart[0].place <= place:
                 raw.append(apart.popleft())
             assert event.id is not None
             stream, seq = event.id
-            if seq <= self._positions.get(stream, -1):
+            if seq <= track.had(stream):
                 continue  # from the broker before this one
-            self._positions.pop(stream, None)
-            self._positions[stream] = seq
+            moved[stream] = seq
+            track.came_one(event)
             if place in notices:
                 raw.append(notices[place])
             raw.append(event)
-        self._trim()
-        self._put([*raw, *apart])
-
-    def _trim(self) -> None:
-        """Forget where those streams are that have not been heard of for longest."""
-        while len(self._positions) > STREAMS_MAX:
-            del self._positions[next(iter(self._positions))]
+        for notice in items.notices:
+            track.left(notice.left)
+        self._put([*raw, *apart], moved)
 
     def on_gap(self, gap: session.Gap) -> None:
-        self._put([gap])
+        self._put([gap], {gap.stream: gap.last})
+
+    def on_reached(self, reached: Reached) -> None:
+        with self._lock:
+            self._track.reached(reached.time_ns, reached.positions)
 
     def on_counts(self, counts: Counts) -> None:
         self._counts = (counts.obsoleted, counts.lost)
@@ -385,10 +384,12 @@ class Subscription:
         self._from_thread(self._on_settled, None, error)
         self._from_thread(self._wake)
 
-    def _put(self, raw: Sequence[Raw]) -> None:
+    def _put(self, raw: Sequence[Raw], moved: dict[StreamId, int]) -> None:
         """Let the application have it; if the one before still waits, purge."""
         now = time.monotonic()
         with self._lock:
+            for stream, last in moved.items():
+                self._track.moved(stream, last)
             inbox = self._inbox
             if len(self._queue) or (inbox and self._came_at + WAIT_S < now):
                 self._enqueue([*inbox, *raw])
@@ -463,7 +464,7 @@ def _verdict(raw: Event | Notice, together: Notice | None) -> tuple[Arrival, Ver
     return Arrival(cause, by[1], 64), Verdict(False, departed)
 
 
-def check_options(buffer: int, policy: str, order: str, start: object) -> None:
+def check_options(buffer: int, policy: str, order: str) -> None:
     """Refuse at the caller what no broker would take."""
     if not isinstance(buffer, int) or not 1 <= buffer <= 1_000_000:
         raise UsageError(f"buffer: 1 to 1000000 events, not {buffer!r}")
@@ -471,5 +472,3 @@ def check_options(buffer: int, policy: str, order: str, start: object) -> None:
         raise UsageError(f'policy: "eager", "lazy" or "none", not {policy!r}')
     if order not in ("fifo", "none"):
         raise UsageError(f'order: "fifo" or "none", not {order!r}')
-    if start != "new":
-        raise UsageError(f'start: only "new" so far, not {start!r}')

@@ -30,6 +30,7 @@ from gossamer.sdk.client import Ack
 from gossamer.sdk.cloudevents import CloudEvent
 from gossamer.sdk.subscription import Said, Stats
 from gossamer.sdk.subscription import Subscription as AsyncSubscription
+from gossamer.sdk.track import Beginning
 
 T = TypeVar("T")
 
@@ -143,13 +144,16 @@ class Client:
         self,
         selector: str | Selector = "",
         *,
+        start: Beginning = "new",
         order: Literal["fifo", "none"] = "fifo",
         buffer: int = 1_024,
         policy: Policy = "eager",
         notices: bool = False,
     ) -> Subscription:
         """Subscribe to what matches a selector; see `gossamer.Client.subscribe`."""
-        subscribing = self._client.subscribe(selector, order=order, buffer=buffer, policy=policy, notices=notices)
+        subscribing = self._client.subscribe(
+            selector, start=start, order=order, buffer=buffer, policy=policy, notices=notices
+        )
         return Subscription(self, self._wait(subscribing))
 
     def seen(self, event: Event) -> None:

@@ -55,6 +55,7 @@ from gossamer.messages.session import (
     Ping,
     Pong,
     Publish,
+    Reached,
     Refusal,
     Resend,
     Run,
@@ -88,8 +89,8 @@ class Receiver(Protocol):
 
     number: int
 
-    def asked(self, heard_at: float) -> Subscribe:
-        """What to say to a broker that does not know it; the one before was last heard of then."""
+    def asked(self) -> Subscribe:
+        """What to say to a broker that does not know it."""
 
     def changed(self) -> Subscribe:
         """What to say to one that does."""
@@ -102,6 +103,7 @@ class Receiver(Protocol):
     def on_gap(self, gap: Gap) -> None: ...
     def on_counts(self, counts: Counts) -> None: ...
     def on_subscribed(self) -> None: ...
+    def on_reached(self, reached: Reached) -> None: ...
     def on_refused(self, error: GossamerError) -> bool:
         """Whether it is over by that."""
 
@@ -186,7 +188,7 @@ class Transport:
         self._doze.register(self._wakeup, zmq.POLLIN)
         self.woken = False
         self._url = -1
-        self._lost_at = self._lost_heard_at = 0.0
+        self._lost_at = 0.0
         self._welcomed = False
         self._heard_at = self._pinged_at = self._hello_at = 0.0
         self._pings = 0
@@ -364,7 +366,6 @@ class Transport:
         now = time.monotonic()
         if self._welcomed:
             self._lost_at = now
-            self._lost_heard_at = self._heard_at
             self._welcomed = False
         elif now > self._lost_at + self._timeout_s:
             return  # told by `_on_time`
@@ -397,7 +398,7 @@ class Transport:
         self.flying.clear()
         self._unsent = len(self._unacked)
         for receiver in self._receivers.values():
-            self._send(receiver.asked(self._lost_heard_at))
+            self._send(receiver.asked())
         self.limit = welcome.last
         if self.stream is None:
             self.stream = welcome.stream
@@ -546,6 +547,11 @@ class Transport:
                 self._received_bytes += size
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_counts(counts)
+            case Reached(subs=subs) as reached:
+                self._received_bytes += size
+                for sub in subs:
+                    if (receiver := self._receivers.get(sub)) is not None:
+                        receiver.on_reached(reached)
             case Subscribed(sub=sub):
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_subscribed()
@@ -576,7 +582,7 @@ class Transport:
         known = receiver.number in self._receivers
         self._receivers[receiver.number] = receiver
         if self._welcomed:
-            self._send(receiver.changed() if known else receiver.asked(self._heard_at))
+            self._send(receiver.changed() if known else receiver.asked())
 
     def _unsubscribe(self, receiver: Receiver) -> None:
         if self._receivers.pop(receiver.number, None) is not None and self._welcomed:

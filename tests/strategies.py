@@ -48,6 +48,15 @@ def ranges(draw: st.DrawFn) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+@st.composite
+def stretches(draw: st.DrawFn, fields: dict[str, st.SearchStrategy[Any]]) -> wire.Stretch:
+    """Matching ranges within what is covered."""
+    drawn = {name: draw(strategy) for name, strategy in fields.items() if name not in ("first", "last", "ranges")}
+    first = draw(numbers(0, SEQ_MAX - 100))
+    matching = draw(st.sampled_from([(), ((first, first),), ((first + 1, first + 2), (first + 9, first + 20))]))
+    return wire.Stretch(first=first, last=first + 20 + draw(st.integers(0, 50)), ranges=matching, **drawn)
+
+
 @cache
 def values(annotation: Any) -> st.SearchStrategy[Any]:
     """What a type of the vocabulary allows; small, and with the bounds among the numbers."""
@@ -95,6 +104,8 @@ def _values(info: inspect.Type) -> st.SearchStrategy[Any]:
             fields = {field.name: _values(field.type) for field in info.fields}
             if issubclass(info.cls, wire.Span | wire.Retired):
                 fields["ranges"] = ranges()
+            if info.cls is wire.Stretch:
+                return stretches(fields)
             if info.cls is Relation:  # one order a group and key, or named events and transactions: not both (P4)
                 return st.just(Relation(group=True)) | st.builds(Relation, **fields | {"group": st.just(False)})
             return st.builds(info.cls, **fields)

@@ -6,6 +6,7 @@ The clients here are bare sockets, since the SDK would not say such things.
 import asyncio
 import random
 import struct
+import time
 
 import pytest
 
@@ -17,10 +18,10 @@ from gossamer.messages.packet import Hole, Packet, pack
 from gossamer.messages.session import (
     FRAME_BYTES_MAX,
     Acks,
-    Had,
     Hello,
     Refusal,
     Run,
+    Start,
     Subscribe,
     Subscribed,
     encode,
@@ -218,7 +219,7 @@ def test_what_another_broker_let_pass_is_told_as_lost(start):
             assert (await anext(sub)).attributes == {"n": 1}
         # And who comes from another broker, and would be read what came lately, is none the worse for it.
         with Raw(runtime.clients.address) as raw:
-            raw.enter().say(Subscribe(1, "", 8, had=Had({}, 60.0)))
+            raw.enter().say(Subscribe(1, "", 8, start=Start(since_ns=time.time_ns() - 60 * 10**9)))
             raw.hear(Subscribed)
 
     asyncio.run(main())

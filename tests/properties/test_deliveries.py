@@ -1,6 +1,7 @@
 """Whatever the credit, the rooms and the order of things: each subscriber ends in the state of a naive one."""
 
 import random
+import time
 
 import pytest
 
@@ -8,7 +9,7 @@ from gossamer.broker.deliveries import Deliveries
 from gossamer.matching import Selector
 from gossamer.messages.event import Content
 from gossamer.messages.packet import pack
-from gossamer.messages.session import Counts, Gap, Had, Items, Run, Subscribe, decode_from_broker
+from gossamer.messages.session import Counts, Gap, Items, Run, Start, Subscribe, decode_from_broker
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.delivery import Item
 from gossamer.protocol.obsolescence import Told
@@ -132,7 +133,8 @@ def test_one_that_comes_from_another_broker_goes_on_where_it_was() -> None:
     deliveries, stream = Deliveries(), "default/~a-1.0"
     deliveries.on_packet(pack(stream, 0, [Content(key="k", attributes={"n": n}) for n in range(60, 70)]))
     outlet = Consumer()
-    resumed = deliveries.add(outlet, "default", Subscribe(0, "n > 50", 100, policy="none", had=Had({stream: 4}, 60.0)))
+    start = Start({stream: 4}, time.time_ns())
+    resumed = deliveries.add(outlet, "default", Subscribe(0, "n > 50", 100, policy="none", start=start))
     deliveries.on_packet(pack(stream, 10, [Content(key="k", attributes={"n": 70})]))
     deliveries.flush()
     assert [seq for _, seq in outlet.events] == [5, 6, 7, 8, 9, 10]

@@ -1,0 +1,329 @@
+"""Subscriptions that read from loggers: who asks whom for which page, and when.
+
+Each has one page under way at most, and asks for the next when there is room for it; a broker has a few of them under
+way at a time. Those that are at the same place of the same log share a page: the logger sends what any of their
+selectors matches, and each takes what matches its own. A logger that does not answer is asked once more, and then
+another one, from the positions on. A log that has no more is asked again soon, and then less and less often.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from gossamer.matching.stretching import RELATED
+from gossamer.messages.event import Attributes, Event
+from gossamer.messages.ids import EventId, NodeId, StreamId
+from gossamer.messages.wire import PAGE_BYTES_MAX, SELECTORS_MAX, Page, Read, Span, Stretch
+from gossamer.protocol.delivery import Arrival, Intake, arrival_of
+from gossamer.protocol.inputs import Consult
+from gossamer.protocol.replay import Missing, Replay
+from gossamer.protocol.transactions import Assembler
+
+ASKED_MAX = 4
+"""Pages under way."""
+PAGE_BYTES = 2**20
+PAGE_BYTES_MIN = 64 * 1024
+PAGES_BYTES = 64 * 2**20
+"""What those who read may have before them, all together: the more there are, the smaller are their pages."""
+ANSWER_S = 3.0
+TRIES_MAX = 2
+PAUSE_S = 0.01
+PAUSE_MAX_S = 0.5
+TROUBLE_S = 1.0
+HELD_BYTES_MAX = 64 * 2**20
+NEVER = float("inf")
+
+_log = logging.getLogger("gossamer.sessions")
+
+
+class Reading:
+    """What one subscription has read, and is to be offered."""
+
+    __slots__ = (
+        "_base", "_matching", "asked", "bytes", "due_at", "group", "intake", "key", "offered", "pause_s", "pieces",
+        "ready", "replay", "restarted", "selector", "tries",
+    )  # fmt: skip
+
+    def __init__(
+        self, key: int, group: str, selector: str, base: Mapping[StreamId, int], replay: Replay | None = None
+    ) -> None:
+        self.key = key
+        self.group = group
+        self.selector = selector
+        self._base = base
+        self.replay = replay
+        """None: all that is to be read was at hand."""
+        self.offered: dict[StreamId, int] = {}
+        """The last seq of each stream that was made ready since then; what comes again is left out."""
+        self.pieces: deque[Piece | Missing] = deque()
+        self.ready: deque[tuple[Arrival, bool]] = deque()
+        """What is next, and whether it matches."""
+        self.bytes = 0
+        """What waits in the pieces."""
+        self.intake: Intake | None = None
+        self._matching: set[EventId] = set()
+        """Of what waits in the intake for the rest of its transaction, what matches."""
+        self.asked: int | None = None
+        """The number of the page that is under way."""
+        self.due_at = 0.0
+        """When to ask for the next; NEVER: not before there is room."""
+        self.pause_s = PAUSE_S
+        self.tries = 0
+        self.restarted = False
+        """It has had to begin anew at another logger."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it has been read to where the broker is."""
+        return self.replay is None or self.replay.reached
+
+    def position(self, stream: StreamId) -> int:
+        """The last seq of a stream that the subscription has had."""
+        found = self.offered.get(stream)
+        return self._base.get(stream, -1) if found is None else found
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is to be offered."""
+        return bool(self.ready or self.pieces)
+
+    def put(self, piece: "Piece | Missing") -> None:
+        self.pieces.append(piece)
+        if isinstance(piece, Piece):
+            self.bytes += len(piece.stretch.blob)
+
+    def sent(self, piece: "Piece", rest: Stretch | None) -> None:
+        """The first piece is done with, but for the rest."""
+        self.bytes -= len(piece.stretch.blob)
+        if rest is None:
+            self.pieces.popleft()
+            self.offered[piece.stretch.stream] = piece.stretch.last
+        else:
+            self.bytes += len(rest.blob)
+            self.offered[piece.stretch.stream] = rest.first - 1
+            piece.stretch = rest
+
+    def unpack(self, piece: "Piece", matches: Callable[[Attributes], bool], assemble: bool) -> None:
+        """Make the first piece ready to be offered one by one: as far as it can be, if it has to be assembled."""
+        stretch, stream = piece.stretch, piece.stretch.stream
+        events = piece.events(matches)
+        self.pieces.popleft()
+        self.bytes -= len(stretch.blob)
+        if not assemble:
+            self.ready.extend((arrival_of(event, size), matching) for event, size, matching in events)
+            if not piece.newest:
+                self.offered[stream] = stretch.last
+            return
+        if self.intake is None:
+            self.intake = Intake(assembler=Assembler(filtered=True))
+        begun = piece.newest or stream in self.intake.assembler or self.position(stream) >= stretch.first - 1
+        if stretch.kind == RELATED and not begun:
+            self.intake.on_skip(stream, stretch.first - 1, stretch.first - 1)  # what began there is not whole
+        self._matching.update(event.id for event, _, matching in events if matching and event.id is not None)
+        sized = [(event, size) for event, size, _ in events]
+        self._pass(stream, self.intake.on_run(stream, sized, stretch.holes), -1 if piece.newest else stretch.last)
+
+    def skip(self, missing: Missing) -> None:
+        """The first piece will not come."""
+        self.pieces.popleft()
+        stream = missing.stream
+        if self.intake is not None and stream in self.intake.assembler:
+            self._pass(stream, self.intake.on_skip(stream, missing.first, missing.last), missing.last)
+        else:
+            self.offered[stream] = missing.last
+
+    def _pass(self, stream: StreamId, arrivals: list[Arrival], last: int) -> None:
+        assert self.intake is not None
+        for arrival in arrivals:
+            self.ready.append((arrival, arrival.id in self._matching))
+            self._matching.discard(arrival.id)
+            self.offered[stream] = arrival.id.seq
+        if stream not in self.intake.assembler and last >= 0:
+            self.offered[stream] = last  # otherwise something is held, and comes again if it cannot be passed on here
+        if not self.intake.assembler.held:
+            self._matching.clear()
+
+    def change(self, selector: str) -> None:
+        """The subscription has another selector now."""
+        self.selector = selector
+        for piece in self.pieces:
+            if isinstance(piece, Piece):
+                piece.sure = False
+
+    def skipped(self, missing: Missing) -> list[tuple[Arrival, bool]]:
+        if self.intake is None:
+            return []
+        return self._passed(self.intake.on_skip(missing.stream, missing.first, missing.last))
+
+    def _passed(self, arrivals: list[Arrival]) -> list[tuple[Arrival, bool]]:
+        matching, passed = self._matching, []
+        for arrival in arrivals:
+            matches = arrival.id in matching
+            matching.discard(arrival.id)
+            passed.append((arrival, matches))
+        return passed
+
+
+class Piece:
+    """A stretch of a log, on its way to one subscription."""
+
+    __slots__ = ("newest", "stretch", "sure")
+
+    def __init__(self, stretch: Stretch, sure: bool, newest: bool = False) -> None:
+        self.stretch = stretch
+        self.sure = sure
+        """Whether all that it has in full matches; otherwise that is to be found out, since others share it."""
+        self.newest = newest
+        """It has the newest events of some keys, and nothing of what stands between them."""
+
+    def events(self, matches: Callable[[Attributes], bool]) -> list[tuple[Event, int, bool]]:
+        """Its events in order, those of which only the heads are there among them: with their sizes, and whether they
+        match."""
+        stretch, sure = self.stretch, self.sure
+        events = stretch.events()
+        size = len(stretch.blob) // max(1, len(events))
+        found = [(event, size, sure or matches(event.attributes)) for event in events]
+        if stretch.heads:
+            for seq, head in stretch.heads:
+                id = EventId(stretch.stream, seq)
+                found.append((Event(head.key, head.rank, head.relation, head.time_ns, id=id), 0, False))
+            found.sort(key=lambda each: each[0].id)  # type: ignore[arg-type, return-value]
+        return found
+
+
+class Readings:
+    """All that read at one broker."""
+
+    def __init__(self) -> None:
+        self.loggers: Callable[[], Sequence[NodeId]] = lambda: ()
+        """Those that can be asked now."""
+        self._readings: dict[int, Reading] = {}
+        self._asked: dict[int, tuple[float, NodeId, list[Reading], tuple[str, ...]]] = {}
+        """Under way, by number: when it is too late for an answer, of whom, for whom, and their selectors."""
+        self._number = 0
+        self.pages = 0
+        self.failures = 0
+
+    def __len__(self) -> int:
+        return len(self._readings)
+
+    def add(self, reading: Reading) -> None:
+        self._readings[reading.key] = reading
+
+    def remove(self, key: int) -> None:
+        self._readings.pop(key, None)
+
+    @property
+    def page_bytes(self) -> int:
+        return max(PAGE_BYTES_MIN, min(PAGE_BYTES, PAGES_BYTES // (2 * max(1, len(self._readings)))))
+
+    def next_deadline(self) -> float:
+        if not self._readings:
+            return NEVER
+        overdue = min((until for until, *_ in self._asked.values()), default=NEVER)
+        if len(self._asked) >= ASKED_MAX:
+            return overdue
+        return min((each.due_at for each in self._readings.values() if each.asked is None), default=overdue)
+
+    def asks(self, now: float) -> Iterator[Consult]:
+        """What to ask of whom now."""
+        for number, (until, logger, readings, _) in list(self._asked.items()):
+            if until <= now:
+                del self._asked[number]
+                self._fail(readings, now, f"{logger} does not answer")
+        if not self._readings or len(self._asked) >= ASKED_MAX:
+            return
+        loggers = self.loggers()
+        if not loggers:
+            for reading in self._readings.values():
+                if reading.due_at <= now:
+                    reading.due_at = now + TROUBLE_S
+            return
+        for together in self._together(now, loggers):
+            if len(self._asked) >= ASKED_MAX:
+                return
+            yield self._ask(together, now)
+
+    def _together(self, now: float, loggers: Sequence[NodeId]) -> list[list[Reading]]:
+        """Those that are due, by where they are; who has waited longest first."""
+        places: dict[tuple[object, ...], list[Reading]] = {}
+        for reading in self._readings.values():
+            replay = reading.replay
+            if replay is None or replay.reached or reading.asked is not None or reading.due_at > now:
+                continue
+            if replay.logger is not None and replay.logger not in loggers:
+                replay.ask_elsewhere()
+                reading.restarted = True
+            if replay.logger is None:
+                replay.logger = loggers[(reading.key + reading.tries) % len(loggers)]
+            # Who has no cursor yet is alone with its positions, unless it has none of them either.
+            place = reading.key if replay.cursor is None and not replay.fresh else replay.cursor
+            at = (replay.logger, reading.group, place, replay.published_ns, replay.since_ns, replay.latest)
+            places.setdefault(at, []).append(reading)
+        return sorted(places.values(), key=lambda readings: readings[0].due_at)
+
+    def _ask(self, readings: list[Reading], now: float) -> Consult:
+        selectors = tuple(dict.fromkeys(reading.selector for reading in readings))[:SELECTORS_MAX]
+        readings = [reading for reading in readings if reading.selector in selectors]
+        replay = readings[0].replay
+        assert replay is not None
+        assert replay.logger is not None
+        self._number += 1
+        for reading in readings:
+            reading.asked = self._number
+        self._asked[self._number] = now + ANSWER_S, replay.logger, readings, selectors
+        lacks = replay.lacks() if len(readings) == 1 else _lacks(readings)
+        read = Read(
+            self._number,
+            readings[0].group,
+            selectors,
+            replay.cursor or 0,
+            replay.beginning() if replay.cursor is None else None,
+            min(self.page_bytes, PAGE_BYTES_MAX),
+            replay.published_ns,
+            replay.floor if replay.latest else 0,
+            lacks,
+        )
+        return Consult(replay.logger, read)
+
+    def on_page(self, logger: NodeId, page: Page, now: float) -> list[tuple[Reading, bool]]:
+        """Whom it is for, and whether for nobody with another selector."""
+        _, asked, readings, selectors = self._asked.get(page.number, (0.0, "", [], ()))
+        if asked != logger:
+            return []  # too late, or nobody asked
+        del self._asked[page.number]
+        self.pages += 1
+        if page.refusal:
+            self._fail(readings, now, f"{logger}: {page.refusal}")
+            return []
+        present = [reading for reading in readings if self._readings.get(reading.key) is reading]
+        for reading in present:
+            reading.asked, reading.tries = None, 0
+            if page.end and not page.stretches:
+                reading.due_at = now + reading.pause_s
+                reading.pause_s = min(2 * reading.pause_s, PAUSE_MAX_S)
+            else:
+                reading.due_at = now
+                reading.pause_s = PAUSE_S
+        return [(reading, selectors == (reading.selector,)) for reading in present]
+
+    def fail(self, reading: Reading, now: float, reason: str) -> None:
+        """What it was given makes no sense, or is too much to hold: another logger may do better."""
+        reading.tries = TRIES_MAX
+        self._fail([reading], now, reason)
+
+    def _fail(self, readings: list[Reading], now: float, reason: str) -> None:
+        self.failures += 1
+        if self.failures & (self.failures - 1) == 0:
+            _log.warning("reading from a logger, failure %d: %s", self.failures, reason)
+        for reading in readings:
+            reading.asked = None
+            reading.tries += 1
+            reading.due_at = now + (TROUBLE_S if reading.tries > 1 else 0.0)
+            if reading.tries >= TRIES_MAX and reading.replay is not None:
+                reading.replay.ask_elsewhere()
+                reading.restarted = True
+
+
+def _lacks(readings: list[Reading]) -> tuple[Span, ...]:
+    return tuple(span for reading in readings if reading.replay is not None for span in reading.replay.lacks())

@@ -1,0 +1,203 @@
+"""What of a log goes to those who read it: the matching events as they were published, and the shadows of the others.
+
+A subscription that goes on from a log must be told what has *left* as one that is live is, and must not be shown what
+is old. So of an event that does not match, and has a key or names others, the head is sent: enough to tell what it
+makes obsolete. Of the rest nothing is.
+
+    the log        IBM 101   IBM 99   (no key) 3   MSFT 180        price > 100
+    a stretch      IBM 101   (IBM)                 MSFT 180
+
+Packets that follow each other in their stream go as one stretch, however small they were published.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from gossamer.matching.errors import SelectorError
+from gossamer.matching.selector import Selector
+from gossamer.messages.errors import PeerError
+from gossamer.messages.event import Attributes, Event, Head
+from gossamer.messages.ids import StreamId
+from gossamer.messages.packet import EVENTS_MAX, Hole, Packet
+from gossamer.messages.wire import Page, Range, Read, Span, Stretch
+
+Matches = Callable[[Attributes], bool]
+
+LOOSE, KEYED, RELATED = 0, 1, 2
+"""The kinds of stretches: without keys, without relations, and with them."""
+STRETCH_BYTES = 256 * 1024
+"""A stretch is not made longer beyond this."""
+
+
+EVERYTHING = Selector("")
+
+
+class Rows(Protocol):
+    """A piece of a log: numbered packets, and where to read on."""
+
+    @property
+    def rows(self) -> Sequence[tuple[int, int, Packet]]: ...
+    @property
+    def last(self) -> int: ...
+    @property
+    def end(self) -> bool: ...
+    @property
+    def damaged(self) -> Sequence[Span]: ...
+
+
+class Log(Protocol):
+    """A log as it is read: logger/pages.py says what is meant."""
+
+    def page(self, after: int, bytes_max: int, group: str | None = None) -> Rows: ...
+    def number_at(self, time_ns: int) -> int: ...
+    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int: ...
+    def passed(self, spans: Iterable[Span], number: int) -> tuple[Span, ...]: ...
+
+
+def scan(log: Log, read: Read, lacks: Sequence[Span]) -> Page:
+    """A logger's answer: the next page, and what of `lacks` is logged before it."""
+    try:
+        matches = _matches(read.selectors)
+    except SelectorError as error:
+        return Page(read.number, read.after, True, refusal=f"{error.message}"[:1_000])
+    after, floor = read.after, 0
+    if read.beginning is not None:
+        beginning = read.beginning
+        floor = log.number_at(beginning.since_ns) if beginning.since_ns else 0
+        after = log.number_after(beginning.positions, read.group, floor)
+    passed = log.passed(lacks, after) if lacks else ()
+    if not read.bytes_max:
+        return Page(read.number, after, False, (), floor, passed)
+    page = log.page(after, read.bytes_max, read.group)
+    found, spoilt = stretches(((number, packet) for number, _, packet in page.rows), matches, read.published_ns)
+    return Page(read.number, page.last, page.end, tuple(found), floor, passed, gone=(*page.damaged, *spoilt))
+
+
+@lru_cache(1_024)
+def _matches(selectors: tuple[str, ...]) -> tuple[Matches, ...]:
+    """How to find out whether any of these is true; none: it always is."""
+    parsed = [Selector(text) for text in selectors]
+    return () if EVERYTHING in parsed else tuple(selector.matches for selector in parsed)
+
+
+class _Growing:
+    """A stretch, packet by packet."""
+
+    def __init__(self, stream: str, first: int) -> None:
+        self.stream = stream
+        self.first = first
+        self.last = first - 1
+        self.number = 0
+        self.kind = LOOSE
+        self.ranges: list[Range] = []
+        self.pieces: list[bytes] = []
+        self.bytes = 0
+        self.heads: list[tuple[int, Head]] = []
+        self.holes: list[Hole] = []
+
+    def takes(self, packet: Packet) -> bool:
+        return (
+            packet.stream == self.stream
+            and packet.first == self.last + 1
+            and packet.last - self.first < EVENTS_MAX
+            and self.bytes < STRETCH_BYTES
+        )
+
+    def add(self, number: int, packet: Packet, matches: Sequence[Matches], published_ns: int) -> None:
+        if matches or published_ns:
+            self._choose(packet, packet.events(), matches, published_ns)
+        else:
+            self._all(packet, packet.heads())
+        self.number, self.last = number, packet.last
+        self.holes += packet.holes
+
+    def _all(self, packet: Packet, heads: list[tuple[int, Head]]) -> None:
+        for _, head in heads:
+            if head.relation is not None:
+                self.kind = RELATED
+                break
+            if head.key is not None:
+                self.kind = max(self.kind, KEYED)
+        if not packet.holes:
+            self._extend(packet.first, packet.last)
+        else:
+            for seq, _ in heads:
+                self._extend(seq, seq)
+        self._append(packet.blob)
+
+    def _choose(self, packet: Packet, events: list[Event], matches: Sequence[Matches], published_ns: int) -> None:
+        """With `matches` empty all do."""
+        sizes = [size for size in packet.table() if size]
+        match = matches[0] if len(matches) == 1 else lambda attributes: any(each(attributes) for each in matches)
+        at = begun = ended = 0  # this event, and the run of matching ones that it may go on
+        first = before = -2
+        kind = self.kind
+        for event, size in zip(events, sizes, strict=True):
+            seq: int = event.id[1]  # type: ignore[index]
+            relation = event.relation
+            if relation is not None:
+                kind = RELATED
+            elif event.key is not None and kind == LOOSE:
+                kind = KEYED
+            # What was published earlier is nobody's: nothing of that time is shown, so nothing can be obsolete.
+            if event.time_ns >= published_ns:
+                if not matches or match(event.attributes):
+                    if seq != before + 1:
+                        if first >= 0:
+                            self._extend(first, before)
+                            self._append(packet.blob[begun:ended])
+                        first, begun = seq, at
+                    before, ended = seq, at + size
+                elif relation is not None or event.key is not None:
+                    self.heads.append((seq, Head(event.key, event.rank, relation, event.time_ns)))
+            at += size
+        if first >= 0:
+            self._extend(first, before)
+            self._append(packet.blob[begun:ended])
+        self.kind = kind
+
+    def _extend(self, first: int, last: int) -> None:
+        if self.ranges and self.ranges[-1][1] == first - 1:
+            self.ranges[-1] = self.ranges[-1][0], last
+        else:
+            self.ranges.append((first, last))
+
+    def _append(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+        self.bytes += len(piece)
+
+    def stretch(self) -> Stretch:
+        return Stretch(
+            self.number,
+            self.stream,
+            self.first,
+            self.last,
+            self.kind,
+            tuple(self.ranges),
+            self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces),
+            tuple(self.heads),
+            tuple(self.holes),
+        )
+
+
+def stretches(
+    rows: Iterable[tuple[int, Packet]], matches: Sequence[Matches] = (), published_ns: int = 0
+) -> tuple[list[Stretch], list[Span]]:
+    """Numbered packets as they stand in a log; of their events those that any of `matches` does (none: all of them) and
+    that were not published before. Also what nobody can read: its publisher's broker should not have let it pass."""
+    found: list[Stretch] = []
+    spoilt: list[Span] = []
+    growing: _Growing | None = None
+    for number, packet in rows:
+        if growing is None or not growing.takes(packet):
+            if growing is not None and growing.last >= growing.first:
+                found.append(growing.stretch())
+            growing = _Growing(packet.stream, packet.first)
+        try:
+            growing.add(number, packet, matches, published_ns)
+        except PeerError:
+            spoilt.append(Span(packet.stream, ((packet.first, packet.last),)))
+    if growing is not None and growing.last >= growing.first:
+        found.append(growing.stretch())
+    return found, spoilt

@@ -1,0 +1,205 @@
+"""One subscription's way through a logger's log, until it has come to where its broker is.
+
+A log is read page by page behind a *cursor*, a number that means something to that logger alone. What counts across
+loggers is the position in each stream: when a logger is gone the next one is asked for what lies behind the positions.
+
+The order of a log is that in which its logger heard of things, so 7 of a stream may stand before 6, which came by
+repair. Here they are put in order again: 7 is held, and the logger is asked for 6. Its answer is one of
+
+    (nothing)    it stands further on in the log, or the logger does not have it yet: wait
+    passed       it stands before the place from which this reading began, and so was not wanted
+    void, gone   it will never come, because it does not exist, or has been collected
+
+*Going live.* When the log has no more, the broker begins to keep what it delivers, and notes how far it has delivered
+each stream up to there (`until`). Reading goes on until all of that has been read, or will not come. From there the
+subscription goes on with what the broker kept, and drops what it has read already: nothing is missing in between, and
+nothing comes twice, however far the logger is behind the broker, or ahead of it.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gossamer.messages.errors import PeerError
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.wire import Beginning, Page, Span, Stretch
+
+LACKS_MAX = 1_000
+"""Streams that a logger is asked about at a time."""
+
+
+class Missing(NamedTuple):
+    """These will not come; `owed`: though the subscription was to have them."""
+
+    stream: StreamId
+    first: int
+    last: int
+    owed: bool
+
+
+class Replay:
+    """Pages in, in the order of a log; stretches out, each stream in its own."""
+
+    def __init__(
+        self, positions: Mapping[StreamId, int], since_ns: int = 0, *, published_ns: int = 0, latest: bool = False
+    ) -> None:
+        """Behind these positions, which others may share; what has none is read from what was logged then."""
+        self._base = positions
+        self.since_ns = since_ns
+        self.published_ns = published_ns
+        self.latest = latest
+        """Up to the floor only the newest of each key are read."""
+        self._default = None if since_ns or latest else -1
+        self._read: dict[StreamId, int] = {}
+        self._held: dict[StreamId, list[Stretch]] = {}
+        self.held_bytes = 0
+        self._until: dict[StreamId, int] | None = None
+        self.logger: NodeId | None = None
+        self.cursor: int | None = None
+        """Where to read on, at that logger; None: it has not been asked yet."""
+        self.floor = 0
+
+    # Asking ---------------------------------------------------------------------------------------------------------
+
+    def position(self, stream: StreamId) -> int | None:
+        """The last seq that was read, or need not be; None if nothing is known of the stream, and who reads from a time
+        on does not want it from its beginning."""
+        found = self._read.get(stream)
+        return self._base.get(stream, self._default) if found is None else found
+
+    def beginning(self) -> Beginning:
+        return Beginning({**self._base, **self._read}, self.since_ns, self.latest)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it begins without any positions, as others may."""
+        return not self._base and not self._read
+
+    def ask_elsewhere(self) -> None:
+        """Whoever is asked next does not know this cursor, and will be told the positions."""
+        self.logger = self.cursor = None
+        self._held.clear()
+        self.held_bytes = 0
+
+    def lacks(self) -> tuple[Span, ...]:
+        """What to ask for: the gap before what is held, and the rest of the way."""
+        spans: list[Span] = []
+        for stream, held in self._held.items():
+            if len(spans) == LACKS_MAX:
+                break
+            spans.append(self._lack(stream, held[0].first - 1))
+        for stream, last in (self._until or {}).items():
+            if len(spans) == LACKS_MAX:
+                break
+            if stream not in self._held:
+                spans.append(self._lack(stream, last))
+        return tuple(spans)
+
+    def _lack(self, stream: StreamId, last: int) -> Span:
+        position = self.position(stream)
+        # Of a stream that is not known, only whether the last one was passed: then so was what stands before it.
+        return Span(stream, ((last if position is None else position + 1, last),))
+
+    # Going live -----------------------------------------------------------------------------------------------------
+
+    def until(self, snapshot: Mapping[StreamId, int] | None) -> None:
+        """Read to here; None: there is no end in sight."""
+        self._until = None
+        if snapshot is not None:
+            self._until = {name: last for name, last in snapshot.items() if self._before(name, last)}
+
+    def _before(self, stream: StreamId, last: int) -> bool:
+        position = self.position(stream)
+        return last >= 0 if position is None else position < last
+
+    @property
+    def heading(self) -> bool:
+        """Whether it is known how far to read."""
+        return self._until is not None
+
+    @property
+    def reached(self) -> bool:
+        return self._until is not None and not self._until
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def on_page(self, page: Page) -> list[Stretch | Missing]:
+        """What can be passed on now, in order."""
+        out: list[Stretch | Missing] = []
+        if self.cursor is None:
+            self.floor = page.floor
+        self.cursor = page.cursor
+        for spans, owed in ((page.passed, None), (page.void, False), (page.gone, True)):
+            for span in spans:
+                for first, last in span.ranges:
+                    self._settle(span.stream, first, last, owed, out)
+        for stretch in page.stretches:
+            if self.latest and stretch.number <= self.floor:
+                out.append(stretch)
+            else:
+                self._take(stretch, out)
+        return out
+
+    def _take(self, stretch: Stretch, out: list[Stretch | Missing]) -> None:
+        stream = stretch.stream
+        position = self.position(stream)
+        if position is None:
+            if stretch.number <= self.floor:
+                self._move(stream, stretch.last)
+                return
+            position = -1 if stretch.first == 0 else -2
+        if stretch.last <= position:
+            return
+        if stretch.first > position + 1:
+            self._hold(stretch)
+            return
+        out.append(_beyond(stretch, position))
+        self._move(stream, stretch.last)
+        self._release(stream, out)
+
+    def _settle(
+        self, stream: StreamId, first: int, last: int, owed: bool | None, out: list[Stretch | Missing]
+    ) -> None:
+        """These were passed already (None), or will not come."""
+        position = self.position(stream)
+        if position is None:
+            self._move(stream, last)
+        elif first <= position + 1 <= last:
+            if owed is not None:
+                known = stream in self._read or stream in self._base
+                out.append(Missing(stream, position + 1, last, owed and known))
+            self._move(stream, last)
+        self._release(stream, out)
+
+    def _move(self, stream: StreamId, last: int) -> None:
+        self._read[stream] = last
+        if self._until and self._until.get(stream, last + 1) <= last:
+            del self._until[stream]
+
+    def _hold(self, stretch: Stretch) -> None:
+        held = self._held.setdefault(stretch.stream, [])
+        held.append(stretch)
+        if len(held) > 1 and held[-2].first > stretch.first:
+            held.sort(key=lambda each: each.first)
+        self.held_bytes += len(stretch.blob)
+
+    def _release(self, stream: StreamId, out: list[Stretch | Missing]) -> None:
+        held = self._held.get(stream)
+        if held is None:
+            return
+        position = self.position(stream)
+        while held and position is not None and held[0].first <= position + 1:
+            stretch = held.pop(0)
+            self.held_bytes -= len(stretch.blob)
+            if stretch.last > position:
+                out.append(_beyond(stretch, position))
+                position = stretch.last
+                self._move(stream, position)
+        if not held:
+            del self._held[stream]
+
+
+def _beyond(stretch: Stretch, position: int) -> Stretch | Missing:
+    try:
+        return stretch.beyond(position)
+    except PeerError:  # nobody can read it
+        return Missing(stretch.stream, position + 1, stretch.last, True)

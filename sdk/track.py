@@ -1,0 +1,162 @@
+"""How far a subscription has come: what the next broker has to be told, and what an application may keep.
+
+A position is a dictionary, fit for JSON: the last seq of each stream, and under `"time_ns"` the time up to which
+everything of all other streams was had, or was not wanted. It comes from brokers' clocks, which tell from time to time
+how far a subscription is (`Reached`); so it moves, though nothing may match for hours.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from gossamer.messages.errors import UsageError
+from gossamer.messages.event import Event, Head, Relation
+from gossamer.messages.ids import SEQ_MAX, EventId, StreamId, group_of
+from gossamer.messages.session import POSITIONS_MAX, Departure, Start
+
+STREAMS_MAX = 10_000
+SHOWN_MAX = 100_000
+"""Of each stream; what was shown of other keys, longest ago, is not told to the next broker."""
+AHEAD_NS = 60 * 10**9
+"""Publishers' clocks may be ahead of the loggers' by this (protocol/clock.py)."""
+TIME, LATEST = "time_ns", "latest"
+
+Position = dict[str, int]
+Beginning = Literal["new", "all", "latest"] | datetime | Mapping[str, int]
+
+
+def start_of(start: object, group: str) -> Start | None:
+    """Where an application wants to begin; None: with what comes next."""
+    match start:
+        case "new":
+            return None
+        case "all":
+            return Start()
+        case "latest":
+            raise UsageError('start: "latest" is not served yet')
+        case datetime():
+            if start.tzinfo is None:
+                raise UsageError(f"start: {start.isoformat()} has no time zone; .astimezone() gives it one")
+            published_ns = max(0, round(start.timestamp() * 1e6) * 1_000)
+            return Start(since_ns=max(0, published_ns - AHEAD_NS), published_ns=published_ns)
+        case Mapping():
+            return _position(start, group)
+    raise UsageError(f'start: "new", "all", "latest", a datetime or a position, not {start!r}'[:200])
+
+
+def _position(position: Mapping[Any, Any], group: str) -> Start:
+    streams = {name: last for name, last in position.items() if name not in (TIME, LATEST)}
+    if len(streams) > POSITIONS_MAX:
+        raise UsageError(f"start: a position has at most {POSITIONS_MAX} streams, not {len(streams)}")
+    for name, last in position.items():
+        if not isinstance(name, str) or not isinstance(last, int) or not -1 <= last <= SEQ_MAX:
+            raise UsageError(f"start: {name!r}: {last!r} is not a stream and the last of its numbers"[:200])
+    for name in streams:
+        if group_of(name) != group or len(name) <= len(group) + 1:
+            raise UsageError(f"start: {name!r} is not a stream of the group {group!r}"[:200])
+    return Start(streams, max(0, position.get(TIME, 0)), latest=bool(position.get(LATEST, 0)))
+
+
+class Track:
+    """One subscription's positions, over all its sessions."""
+
+    __slots__ = ("_before", "_filtered", "_said", "_shown", "_shown_in_group", "_since_ns", "_start", "positions")
+
+    def __init__(self, start: Start | None, filtered: bool) -> None:
+        self._start = start
+        """Where it was to begin, until it has come to where its broker is."""
+        self._filtered = filtered
+        """Whether anything can leave: to one that everything matches nothing does."""
+        self.positions: dict[StreamId, int] = {} if start is None else dict(start.positions)
+        self._before: dict[StreamId, int] = dict(self.positions)
+        """What had come when this session began: that may come again."""
+        self._since_ns = 0 if start is None else start.since_ns
+        self._said = False
+        self._shown: dict[StreamId, dict[str, int]] = {}
+        self._shown_in_group: dict[str, tuple[EventId, int | float | None, int]] = {}
+
+    # What is told ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> Start | None:
+        """For a new session."""
+        self._before = dict(self.positions)
+        if not self._said or (self._start is None and not self._since_ns):
+            self._said = True
+            return self._start
+        start = self._start or Start()
+        shown = tuple(self._showing())[-POSITIONS_MAX:]
+        if start.latest:  # of the newest events some may have come, and which is known by what is shown
+            return Start(latest=True, shown=shown)
+        return Start(self._before, self._since_ns, start.published_ns, shown=shown)
+
+    def position(self, untaken: Iterable[EventId]) -> Position:
+        """For the application, which has not taken these yet."""
+        if self._start is not None and self._start.latest:
+            return {LATEST: 1}
+        positions = dict(self.positions)
+        for stream, seq in untaken:
+            if seq <= positions.get(stream, seq):
+                positions[stream] = seq - 1
+        return {TIME: self._since_ns, **positions}
+
+    def _showing(self) -> Iterable[tuple[EventId, Head]]:
+        for stream, keys in self._shown.items():
+            for key, seq in keys.items():
+                if seq >= 0:
+                    yield EventId(stream, seq), Head(key)
+        for key, (id, rank, time_ns) in self._shown_in_group.items():
+            yield id, Head(key, rank, Relation(group=True), time_ns)
+
+    # What is heard --------------------------------------------------------------------------------------------------
+
+    def reached(self, time_ns: int, positions: Mapping[StreamId, int]) -> None:
+        self._start = None
+        self._since_ns = max(self._since_ns, time_ns)
+        for stream, last in positions.items():
+            self.moved(stream, last)
+
+    def had(self, stream: StreamId) -> int:
+        """Up to where a stream had come before this session."""
+        return self._before.get(stream, -1)
+
+    def moved(self, stream: StreamId, last: int) -> None:
+        positions = self.positions
+        positions[stream] = max(last, positions.pop(stream, -1))  # last: it goes last
+        if len(positions) > STREAMS_MAX:
+            oldest = next(iter(positions))
+            del positions[oldest]
+            self._shown.pop(oldest, None)
+
+    def came(self, stream: StreamId, events: list[Event]) -> None:
+        """Plain events of one stream."""
+        if self._filtered and any(event.key is not None for event in events):
+            shown = self._shown.setdefault(stream, {})
+            for event in events:
+                if event.key is not None:
+                    shown.pop(event.key, None)
+                    shown[event.key] = -1 if event.deleted else event.id[1]  # type: ignore[index]
+            while len(shown) > SHOWN_MAX:
+                del shown[next(iter(shown))]
+
+    def came_one(self, event: Event) -> None:
+        """An event of any kind."""
+        relation, key = event.relation, event.key
+        assert event.id is not None
+        if relation is None or not relation.group:
+            self.came(event.id.stream, [event])
+        elif self._filtered and key is not None:
+            self._shown_in_group.pop(key, None)
+            if not event.deleted:
+                self._shown_in_group[key] = event.id, event.rank, event.time_ns
+            if len(self._shown_in_group) > SHOWN_MAX:
+                del self._shown_in_group[next(iter(self._shown_in_group))]
+
+    def left(self, departures: Iterable[Departure]) -> None:
+        for key, id, in_group in departures:
+            if key is None:
+                continue
+            if in_group:
+                if key in self._shown_in_group and self._shown_in_group[key][0] == id:
+                    del self._shown_in_group[key]
+            elif (shown := self._shown.get(id.stream)) is not None and shown.get(key, id.seq + 1) <= id.seq:
+                del shown[key]
