@@ -1,0 +1,108 @@
+"""Deliberately broken group protocols: what the swarm is worth is what it catches of these.
+
+Each is the production machine with one rule taken out, the way a hurried change might take it out; `printed-figure` is
+not hurried, but how the paper has it.
+"""
+
+from typing import NamedTuple
+
+from gossamer.lab.groups import swarm
+from gossamer.lab.groups.world import GROUP, Machine
+from gossamer.messages.ids import SEQ_MAX
+from gossamer.protocol.groups.rotation import active
+from gossamer.protocol.groups.urcgc import Urcgc
+from gossamer.protocol.groups.urgc import Urgc
+from gossamer.protocol.groups.wire import Cast, Casts, Log, Report, Request, Roll, Run, Span
+
+
+class Mutant(NamedTuple):
+    protocol: swarm.Protocol
+    machine: type
+
+    def make(self, plan: swarm.Plan, name: str, members: tuple[str, ...]) -> Machine:
+        machine: Machine = self.machine(GROUP, name, members, swarm.settings(plan))
+        return machine
+
+
+class DecideWithoutQuorum(Urgc):
+    """Any coordinator decides, whoever it heard."""
+
+    def _quorum(self) -> int:
+        return 1
+
+
+class SkipTheNackCheck(Urgc):
+    """A coordinator goes on though a decision may be unknown to it."""
+
+    def _knows_all(self, requests: dict[int, Request], last: Roll) -> bool:
+        return True
+
+
+class PrintedFigure(Urgc):
+    """001 Fig. 7: a Hold sets NACK to undefined, so that who heard it counts as having heard everything."""
+
+    def _knows_all(self, requests: dict[int, Request], last: Roll) -> bool:
+        heard = sum(request.roll.subrun == self.turn.subrun - 1 for request in requests.values())
+        return heard >= self.turn.quorum or all(place in requests for place in active(last))
+
+
+class DeliverOrderBeforeUniform(Urgc):
+    """A decision is delivered when it is heard, though uniform agreement was asked for."""
+
+    def _limit(self) -> int:
+        return max(self._safe, self._log.total)
+
+
+class OrderWhatFewHold(Urgc):
+    """The coordinator orders whatever it has itself, with the figures of the paper's text."""
+
+    def _next(self, marks: tuple[int, ...], log: Log) -> tuple[Span, ...]:
+        return super()._next(tuple(self._held), log)
+
+
+class IgnoreDependencies(Urcgc):
+    """What comes is accepted in the order of its sender alone."""
+
+    def _on_casts(self, place: int, casts: Casts) -> None:
+        runs = tuple(Run(run.origin, run.first, tuple(Cast(cast.content) for cast in run.casts)) for run in casts.runs)
+        super()._on_casts(place, Casts(runs, casts.subrun))
+
+
+class DeliverCausalBeforeUniform(Urcgc):
+    """What is accepted is delivered, though uniform agreement was asked for."""
+
+    def _deliverable(self, origin: int, seq: int) -> bool:
+        return True
+
+
+class CutWithoutEveryone(Urcgc):
+    """The cut of an expelled member is what those that happened to report have of it."""
+
+    def _cut(self, reports: dict[int, Report], last: Report, most: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(SEQ_MAX if expelled < 0 else most[place] for place, expelled in enumerate(last.roll.expelled))
+
+
+class TakeFromTheExpelled(Urcgc):
+    """Messages of an expelled member are accepted as they come, before and after its cut."""
+
+    def _may_take(self, place: int, subrun: int) -> bool:
+        return True
+
+    def _limit(self, origin: int) -> int:
+        return SEQ_MAX
+
+
+MUTANTS: dict[str, Mutant] = {
+    "decide-without-quorum": Mutant("urgc", DecideWithoutQuorum),
+    "skip-the-nack-check": Mutant("urgc", SkipTheNackCheck),
+    "printed-figure": Mutant("urgc", PrintedFigure),
+    "deliver-order-before-uniform": Mutant("urgc", DeliverOrderBeforeUniform),
+    "order-what-few-hold": Mutant("urgc", OrderWhatFewHold),
+    "ignore-dependencies": Mutant("urcgc", IgnoreDependencies),
+    "deliver-causal-before-uniform": Mutant("urcgc", DeliverCausalBeforeUniform),
+}
+RARE: dict[str, Mutant] = {
+    "cut-without-everyone": Mutant("urcgc", CutWithoutEveryone),
+    "take-from-the-expelled": Mutant("urcgc", TakeFromTheExpelled),
+}
+"""Those that matter only in a coincidence too rare for random runs: tests/simulation/test_groups.py arranges it."""

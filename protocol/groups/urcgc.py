@@ -1,0 +1,423 @@
+"""urcgc: uniform atomic multicast in causal order, from dependencies that are said (001 §4.1.2, Fig. 8).
+
+A message names what it comes after, besides its sender's previous one. It goes to everyone at once, and is *accepted*
+where all that it comes after is accepted; elsewhere it waits. Messages that have nothing to do with each other do not
+wait for each other. Nobody decides an order, so nothing here is slower than the network:
+
+    a    a:0 ---------------- a:1 (after b:0)
+    b         b:0 (after a:0)
+    c         b:0 waits for a:0, is accepted with it, and a:1 after both
+
+What the rotating coordinator is for is everything else. It hears how far each member has accepted each other's
+messages, and tells everyone:
+
+  - who has most of whose messages, so that whoever lacks some recovers them from there;
+  - what all have, so that history may forget it (added up over subruns, so that silence delays it by 2k + f at most);
+  - what a majority has: with `uniform=True` only that is delivered, since it cannot be lost any more; with
+    `uniform=False`, the paper's way, delivery is acceptance;
+  - for a member that is expelled, the *cut*: the last of its messages that anybody who is in has accepted. Beyond it
+    nothing can be recovered; it is discarded, with whatever waits for it.
+
+A cut must be final, so nobody may accept more of an expelled member's messages once it has reported how many it has.
+Hence a member that knows of an expulsion takes nothing from the expelled one; it accepts no more of its messages until
+the cut is known; a cut is taken only when every active member reports from the same expulsion; and what was recovered
+counts only in the subrun in which it was asked for, before the next report (lab/groups/mutants.py takes these away).
+"""
+
+from collections import deque
+
+from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.event import Content
+from gossamer.messages.ids import SEQ_MAX, EventId, NodeId
+from gossamer.protocol.groups import inputs
+from gossamer.protocol.groups.effects import Deliver, Discarded, Effect, Expelled, Left, Send, View
+from gossamer.protocol.groups.rotation import NEVER, Rotation, Settings, active, middle
+from gossamer.protocol.groups.streams import event_of, stream_of
+from gossamer.protocol.groups.urgc import JUMP_MAX
+from gossamer.protocol.groups.wire import (
+    Agreed,
+    Cast,
+    Casts,
+    Cleaning,
+    Message,
+    Recover,
+    Report,
+    Run,
+    Span,
+)
+
+
+class Urcgc:
+    """One member of a group that does not change but by expulsion."""
+
+    def __init__(self, group: str, me: NodeId, members: tuple[NodeId, ...], settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        self.turn = Rotation(me, members, settings)
+        self._uniform = settings.uniform
+        self._streams = tuple(stream_of(group, member) for member in members)
+        self._places = {stream: place for place, stream in enumerate(self._streams)}
+        count = len(members)
+        self._effects: list[Effect] = []
+        self._out = False
+        self._now = 0.0
+        # Messages.
+        self._history: list[dict[int, Cast]] = [{} for _ in members]
+        self._waiting: list[dict[int, Cast]] = [{} for _ in members]
+        self._accepted = [-1] * count
+        self._undelivered: deque[tuple[int, int, Content]] = deque()
+        """Accepted, in an order that respects causality."""
+        self._outbox: deque[Cast] = deque()
+        # What coordinators told.
+        self._stable = [-1] * count
+        self._safe = [-1] * count
+        self._cuts = (SEQ_MAX,) * count
+        self._cleaning = Cleaning((SEQ_MAX,) * count, (False,) * count)
+        self._view: tuple[int, ...] = ()
+        # This subrun.
+        self._reports: dict[int, Report] = {}
+        self._decided = self._spoke = True
+        """Whether this subrun's coordinator, if that is us, need not be woken for it, and whether it has spoken."""
+        self._asked: set[int] = set()
+        self._tries = 0
+
+    # The two calls --------------------------------------------------------------------------------------------------
+
+    def handle(self, given: inputs.Input, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        self._effects, self._now = effects, now
+        if self._out:
+            return effects
+        match given:
+            case inputs.Received(sender, message):
+                self._on_message(sender, message)
+            case inputs.Wake():
+                self._on_wake()
+            case inputs.Multicast(contents, after):
+                self._on_multicast(contents, after)
+            case inputs.Start():
+                self._show_view(0)
+                self._enter(0)
+            case inputs.Leave():
+                self._leave(Left())
+        return effects
+
+    def next_deadline(self) -> float:
+        return NEVER if self._out else self.turn.next_deadline(self._decided)
+
+    # Our own messages -----------------------------------------------------------------------------------------------
+
+    def _on_multicast(self, contents: tuple[Content, ...], after: tuple[EventId, ...]) -> None:
+        deps: dict[int, int] = {}
+        for id in after:
+            place = self._places.get(id.stream)
+            if place is None or id.seq > self._accepted[place]:
+                raise UsageError(f"after= names {id}, which this member has not been delivered")
+            deps[place] = max(id.seq, deps.get(place, -1))
+        deps.pop(self.turn.place, None)  # our own come in their order anyway
+        named = tuple(sorted(deps.items()))
+        self._outbox += [Cast(content, named if index == 0 else ()) for index, content in enumerate(contents)]
+        self._send_casts()
+        if self._uniform:
+            self.turn.hurry()
+
+    def _send_casts(self) -> None:
+        place, settings = self.turn.place, self.turn.settings
+        casts: list[Cast] = []
+        first = self._accepted[place] + 1
+        while self._outbox and first + len(casts) - self._stable[place] < 64 * settings.batch:
+            casts.append(self._outbox.popleft())
+        for cast in casts:
+            self._accept(place, self._accepted[place] + 1, cast)
+        for start in range(0, len(casts), settings.batch):
+            run = Run(place, first + start, tuple(casts[start : start + settings.batch]))
+            self._send(self.turn.others, Casts((run,)))
+        self._deliver()
+
+    # Subruns --------------------------------------------------------------------------------------------------------
+
+    def _on_wake(self) -> None:
+        if self.next_deadline() > self._now:
+            return
+        if self.turn.coordinates and not self._decided:
+            self._decide()
+        else:
+            self._enter(self.turn.subrun + 1)
+
+    def _enter(self, subrun: int) -> None:
+        """A new subrun: tell its coordinator what is here."""
+        turn = self.turn
+        if not turn.enter(subrun, self._now):
+            self._leave(Expelled(f"heard no coordinator for {turn.k} subruns"))
+            return
+        if self._tries > turn.settings.r(len(turn.members)):
+            self._leave(Expelled(f"could not recover what is missing in {self._tries - 1} subruns"))
+            return
+        self._reports.clear()
+        self._asked.clear()
+        self._decided = self._spoke = not turn.coordinates
+        report = Report(subrun, turn.roll, self._cuts, self._cleaning, tuple(self._accepted))
+        if turn.coordinates:
+            self._reports[turn.place] = report
+            if len(turn.addressees) > 1:
+                self._send(turn.others, report)
+            self._decide_if_complete()
+        else:
+            self._send(turn.addressees, report)
+
+    # Messages -------------------------------------------------------------------------------------------------------
+
+    def _on_message(self, sender: NodeId, message: Message) -> None:
+        if sender not in self.turn.members:
+            raise PeerError(f"{sender} is not a member")
+        place = self.turn.members.index(sender)
+        match message:
+            case Casts():
+                self._on_casts(place, message)
+            case Report():
+                self._on_report(place, message)
+            case Agreed():
+                self._on_agreed(place, message)
+            case Recover():
+                self._on_recover(sender, message)
+            case _:
+                raise PeerError(f"urcgc does not speak {type(message).__name__}")
+
+    def _on_casts(self, place: int, casts: Casts) -> None:
+        count = len(self._accepted)
+        for run in casts.runs:
+            if run.origin >= count or any(dep[0] >= count for cast in run.casts for dep in cast.after):
+                raise PeerError("messages of or after a member that is none")
+            if casts.subrun < 0 and run.origin != place:
+                raise PeerError(f"messages of member {run.origin} from member {place}")
+        if not self._may_take(place, casts.subrun):
+            return
+        before = list(self._accepted)
+        for run in casts.runs:
+            for seq, cast in enumerate(run.casts, run.first):
+                if seq > self._accepted[run.origin]:
+                    self._waiting[run.origin].setdefault(seq, cast)
+        self._accept_waiting()
+        self._deliver()
+        if casts.subrun >= 0:
+            if self._accepted != before:
+                self._tries = 0
+            self._asked.discard(place)
+            self.turn.wait(bool(self._asked))
+
+    def _may_take(self, place: int, subrun: int) -> bool:
+        """From its sender, if that is in; from another, if we asked it in this subrun."""
+        if subrun < 0:
+            return self.turn.roll.expelled[place] < 0
+        return subrun == self.turn.subrun and place in self._asked
+
+    def _accept_waiting(self) -> None:
+        moved = True
+        while moved:
+            moved = False
+            for origin, waiting in enumerate(self._waiting):
+                while waiting:
+                    seq = self._accepted[origin] + 1
+                    cast = waiting.get(seq)
+                    if cast is None or seq > self._limit(origin):
+                        break
+                    if any(self._accepted[place] < needed for place, needed in cast.after):
+                        break
+                    del waiting[seq]
+                    self._accept(origin, seq, cast)
+                    moved = True
+
+    def _limit(self, origin: int) -> int:
+        """How much of a member's messages may be accepted: all, if it is in; else up to its cut, once that is known."""
+        if self.turn.roll.expelled[origin] < 0:
+            return SEQ_MAX
+        cut = self._cuts[origin]
+        return self._accepted[origin] if cut == SEQ_MAX else cut
+
+    def _accept(self, origin: int, seq: int, cast: Cast) -> None:
+        self._accepted[origin] = seq
+        self._history[origin][seq] = cast
+        self._undelivered.append((origin, seq, cast.content))
+
+    def _deliver(self) -> None:
+        """What may be delivered, in the order of acceptance; what may not yet does not hold up what is unrelated."""
+        kept: deque[tuple[int, int, Content]] = deque()
+        for origin, seq, content in self._undelivered:
+            if self._deliverable(origin, seq):
+                self._effects.append(Deliver(event_of(content, self._streams[origin], seq)))
+            else:
+                kept.append((origin, seq, content))
+        self._undelivered = kept
+
+    def _deliverable(self, origin: int, seq: int) -> bool:
+        # A majority that accepted a message accepted what it comes after, too: what is safe is closed under causality.
+        return not self._uniform or seq <= self._safe[origin]
+
+    # The coordinator ------------------------------------------------------------------------------------------------
+
+    def _on_report(self, place: int, report: Report) -> None:
+        turn = self.turn
+        count = len(turn.members)
+        cleaning = report.cleaning
+        if not turn.check(report.roll, report.cuts, report.accepted, cleaning.lowest) or len(cleaning.counted) != count:
+            raise PeerError("a report about another group")
+        if not self._follow(report.subrun) or report.subrun != turn.subrun or not turn.coordinates:
+            return
+        if not self._spoke:
+            self._reports[place] = report
+            self._decide_if_complete()
+
+    def _follow(self, subrun: int) -> bool:
+        """Whoever is ahead takes us along."""
+        if subrun > self.turn.subrun + JUMP_MAX:
+            raise PeerError(f"a subrun {subrun} while this is {self.turn.subrun}")
+        if subrun > self.turn.subrun:
+            self._enter(subrun)
+        return not self._out
+
+    def _decide_if_complete(self) -> None:
+        last = max((report.roll for report in self._reports.values()), key=lambda roll: roll.subrun)
+        if self._decided or all(place in self._reports for place in active(last)):
+            self._decide()
+
+    def _decide(self) -> None:
+        turn = self.turn
+        self._decided = True
+        last = max(self._reports.values(), key=lambda report: report.roll.subrun)
+        reports = {place: each for place, each in self._reports.items() if last.roll.expelled[place] < 0}
+        if len(reports) < turn.quorum:
+            return  # should they come later in this subrun, it is not too late
+        self._spoke = True
+        places = range(len(turn.members))
+        columns = [{place: report.accepted[origin] for place, report in reports.items()} for origin in places]
+        holders = tuple(max(column, key=lambda place: (column[place], -place)) for column in columns)
+        safe = tuple(middle(column.values(), turn.quorum) for column in columns)
+        most = tuple(max(column.values()) for column in columns)
+        busy = self._busy(columns, last)
+        roll = turn.write([(place, report.roll) for place, report in reports.items()], busy=busy)
+        cuts = self._cut(reports, last, most)
+        cleaning, stable = self._clean(reports, last, active(roll))
+        agreed = Agreed(roll, stable, safe, most, holders, cuts, cleaning)
+        told = {*active(last.roll), *self._reports} - {turn.place}
+        self._send(tuple(turn.members[place] for place in sorted(told)), agreed)
+        self._hear(agreed)
+
+    def _busy(self, columns: list[dict[int, int]], last: Report) -> bool:
+        """Somebody lacks something that can be recovered, or does not know yet that everyone has it."""
+        return any(
+            min(column.values()) < max(column.values()) or (self._uniform and max(column.values()) > self._safe[origin])
+            for origin, column in enumerate(columns)
+            if last.roll.expelled[origin] < 0 or last.cuts[origin] != SEQ_MAX
+        )
+
+    def _cut(self, reports: dict[int, Report], last: Report, most: tuple[int, ...]) -> tuple[int, ...]:
+        """The last message of each expelled member that anybody has, once everyone who is in says so knowing of it."""
+        complete = all(place in reports for place in active(last.roll))
+        cuts = list(last.cuts)
+        for place, expelled in enumerate(last.roll.expelled):
+            if expelled < 0:
+                cuts[place] = SEQ_MAX
+            elif complete and all(report.roll.expelled[place] == expelled for report in reports.values()):
+                cuts[place] = most[place]
+        return tuple(cuts)
+
+    def _clean(self, reports: dict[int, Report], last: Report, counting: list[int]) -> tuple[Cleaning, tuple[int, ...]]:
+        """Add to what is known of all; what all have is stable."""
+        columns = zip(last.cleaning.lowest, *(report.accepted for report in reports.values()), strict=True)
+        lowest = tuple(map(min, columns))
+        counted = tuple(was or place in reports for place, was in enumerate(last.cleaning.counted))
+        if all(counted[place] for place in counting):
+            count = len(counted)
+            return Cleaning((SEQ_MAX,) * count, (False,) * count), lowest
+        return Cleaning(lowest, counted), (-1,) * len(lowest)
+
+    # Hearing the coordinator ----------------------------------------------------------------------------------------
+
+    def _on_agreed(self, place: int, agreed: Agreed) -> None:
+        turn, subrun, count = self.turn, agreed.roll.subrun, len(self._accepted)
+        lists = (agreed.stable, agreed.safe, agreed.most, agreed.holders, agreed.cuts, agreed.cleaning.lowest)
+        if (
+            not turn.check(agreed.roll, *lists)
+            or len(agreed.cleaning.counted) != count
+            or place != turn.coordinator(subrun)
+            or any(holder >= count for holder in agreed.holders)
+        ):
+            raise PeerError("an agreement of another group, or from who does not coordinate")
+        if not self._follow(subrun) or subrun != turn.subrun or turn.heard_at == subrun:
+            return
+        self._hear(agreed)
+
+    def _hear(self, agreed: Agreed) -> None:
+        turn = self.turn
+        if not turn.hear(agreed.roll, self._now):
+            self._leave(Expelled("the group has expelled this member"))
+            return
+        self._cleaning = agreed.cleaning
+        for origin, cut in enumerate(agreed.cuts):
+            if cut != SEQ_MAX and cut != self._cuts[origin]:
+                self._effects.append(Discarded(turn.members[origin], cut))
+                self._waiting[origin] = {seq: cast for seq, cast in self._waiting[origin].items() if seq <= cut}
+        self._cuts = agreed.cuts
+        self._safe = list(map(max, self._safe, agreed.safe, agreed.stable))
+        self._stable = list(map(max, self._stable, agreed.stable))
+        self._accept_waiting()
+        self._deliver()
+        for origin, stable in enumerate(self._stable):
+            history = self._history[origin]
+            while history and (oldest := next(iter(history))) <= stable:
+                del history[oldest]
+        self._recover(agreed)
+        self._show_view(agreed.roll.subrun)
+        self._send_casts()
+        turn.wait(bool(self._asked))
+
+    def _recover(self, agreed: Agreed) -> None:
+        """Ask whoever has most of a member's messages for those that are not here (001 §4.3)."""
+        asked: dict[int, list[Span]] = {}
+        for origin, most in enumerate(agreed.most):
+            last = min(most, self._limit(origin))
+            first = self._accepted[origin] + 1
+            holder = agreed.holders[origin]
+            if last >= first and holder != self.turn.place:
+                last = min(last, first + 4 * self.turn.settings.batch)
+                asked.setdefault(holder, []).append(Span(origin, first, last))
+        self._tries = self._tries + 1 if asked else 0
+        for place, spans in asked.items():
+            self._asked.add(place)
+            self._send((self.turn.members[place],), Recover(self.turn.subrun, -1, tuple(spans)))
+
+    def _on_recover(self, sender: NodeId, recover: Recover) -> None:
+        if any(span.origin >= len(self._history) for span in recover.spans):
+            raise PeerError("a member that is none")
+        runs = []
+        for span in recover.spans:
+            history = self._history[span.origin]
+            casts = []
+            for seq in range(span.first, min(span.last, self._accepted[span.origin]) + 1):
+                if seq not in history:
+                    break
+                casts.append(history[seq])
+            if casts:
+                runs.append(Run(span.origin, span.first, tuple(casts)))
+        if runs:
+            self._send((sender,), Casts(tuple(runs), recover.subrun))
+
+    @property
+    def history(self) -> int:
+        """How many messages are kept for others."""
+        return sum(map(len, self._history))
+
+    # Sending --------------------------------------------------------------------------------------------------------
+
+    def _send(self, to: tuple[NodeId, ...], message: Message) -> None:
+        if to:
+            self._effects.append(Send(to, message))
+
+    def _show_view(self, number: int) -> None:
+        members = tuple(self.turn.active)
+        if members != self._view:
+            self._view = members
+            self._effects.append(View(number, tuple(self.turn.members[place] for place in members)))
+
+    def _leave(self, effect: Expelled | Left) -> None:
+        self._out = True
+        self._effects.append(effect)

@@ -1,0 +1,234 @@
+"""Group protocols: the swarm finds nothing in them and something in every mutant; the small model holds with any
+faults."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gossamer.lab.checkers import Violation
+from gossamer.lab.faults import Partition
+from gossamer.lab.groups import checkers, swarm
+from gossamer.lab.groups.model import Model, explore
+from gossamer.lab.groups.mutants import MUTANTS, RARE
+from gossamer.lab.groups.world import GROUP, Doom, Machine, World
+from gossamer.lab.swarm import seeds
+from gossamer.protocol.groups.rotation import Settings
+from gossamer.protocol.groups.urcgc import Urcgc
+from gossamer.protocol.groups.urgc import Urgc
+from gossamer.protocol.groups.wire import Casts, Message, Ordered
+
+Kind = type[Urgc] | type[Urcgc]
+
+
+def hunt(first: int, runs: int, protocol: swarm.Protocol, make: swarm.Make = swarm.make) -> str | None:
+    """The first violation, with the seed that replays it."""
+    for seed in seeds(first, runs):
+        outcome = swarm.run(seed, protocol, make)
+        if outcome.violation is not None:
+            return f"{outcome.violation} ({outcome.plan})"
+    return None
+
+
+@pytest.mark.parametrize("protocol", swarm.PROTOCOLS)
+def test_the_swarm_finds_nothing(protocol: swarm.Protocol) -> None:
+    assert hunt(1, 25, protocol) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", swarm.PROTOCOLS)
+def test_the_swarm_finds_nothing_in_many_runs(protocol: swarm.Protocol) -> None:
+    assert hunt(1_000, 400, protocol) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_swarm_catches_every_mutant(name: str) -> None:
+    mutant = MUTANTS[name]
+    assert hunt(0, 300, mutant.protocol, mutant.make) is not None
+
+
+@pytest.mark.parametrize("name", ["skip-the-nack-check", "deliver-causal-before-uniform", "ignore-dependencies"])
+def test_the_swarm_catches_some_mutants_quickly(name: str) -> None:
+    mutant = MUTANTS[name]
+    found = next(seed for seed in range(60) if swarm.run(seed, mutant.protocol, mutant.make).violation)
+    assert swarm.run(found, mutant.protocol).violation is None
+
+
+def test_a_seed_is_a_run() -> None:
+    assert swarm.run(7) == swarm.run(7)
+    assert swarm.draw(7, "urgc").protocol == "urgc"
+
+
+# The exhaustive small model -----------------------------------------------------------------------------------------
+
+THREE = ("a", "b", "c")
+
+
+def small(kind: Kind, uniform: bool) -> Model:
+    """Three members and three messages, each after what its sender has seen."""
+    causal = issubclass(kind, Urcgc)
+
+    def build() -> World:
+        world = World()
+        for name in THREE:
+            world.add(name, kind(GROUP, name, THREE, Settings(subrun_s=0.04, batch=2, uniform=uniform)))
+
+        def multicast(name: str) -> None:
+            if world.lives[name].alive:
+                world.multicast(name, after=tuple(world.lives[name].delivered()[-1:]) if causal else ())
+
+        for at_s, name in ((0.001, "c"), (0.03, "b"), (0.05, "a")):
+            world.at(at_s, multicast, name)
+        return world
+
+    def check(world: World) -> None:
+        assert not world.peer_errors
+        checkers.check_integrity(world)
+        checkers.check_no_gap(world)
+        if causal:
+            checkers.check_causal(world)
+            checkers.check_discarded(world)
+        else:
+            checkers.check_total_order(world, uniform)
+        checkers.check_agreement(world, uniform, settled=True)
+        checkers.check_validity(world)
+
+    return Model(build, 1.5, check, faulty_until=36)
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("kind", [Urgc, Urcgc])
+def test_any_one_fault_violates_nothing(kind: Kind, uniform: bool) -> None:
+    runs = list(explore(small(kind, uniform), 1))
+    assert len(runs) > 90
+    assert [found for _, found in runs if found] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("kind", [Urgc, Urcgc])
+def test_any_two_faults_violate_nothing(kind: Kind, uniform: bool) -> None:
+    runs = 0
+    for _, found in explore(small(kind, uniform), 2):
+        assert found is None, found
+        runs += 1
+    assert runs > 4_000
+
+
+def test_the_model_finds_a_broken_rule() -> None:
+    broken = MUTANTS["ignore-dependencies"].machine
+    assert any(found for _, found in explore(small(broken, False), 1))
+
+
+# Scenarios ----------------------------------------------------------------------------------------------------------
+
+
+def group(kind: Callable[..., Machine], names: str, settings: Settings) -> World:
+    world = World()
+    for name in names:
+        world.add(name, kind(GROUP, name, tuple(names), settings))
+    return world
+
+
+def printed(kind: Callable[..., Machine]) -> tuple[World, str]:
+    """The coordinator orders e's message, tells only one other, and dies; that one delivers it, and is cut off for two
+    subruns, while somebody else speaks. Returns who that is."""
+    world = group(kind, "abcde", Settings(subrun_s=0.02, uniform=False, silence=9))
+    spoke: list[str] = []
+
+    def decides(message: Message) -> bool:
+        return isinstance(message, Ordered) and message.log is not None
+
+    def cut_off(told: tuple[str, ...]) -> None:
+        for life in world.lives.values():
+            life.doom = None
+        rest = [life.name for life in world.lives.values() if life.alive and life.name not in told]
+        now_s = world.agenda.now_s
+        world.rules.append(Partition(told, rest, start_s=now_s + 0.0005, stop_s=now_s + 0.08))
+        world.at(now_s + 0.0005, world.multicast, rest[0])
+        spoke.append(rest[0])
+
+    for life in world.lives.values():
+        life.doom = Doom(decides, 1, then=cut_off)
+    world.at(0.1, world.multicast, "e")
+    world.run(2.0)
+    assert sum(life.crashed for life in world.lives.values()) == 1
+    return world, spoke[0]
+
+
+def orders(world: World) -> set[tuple[str, ...]]:
+    return {tuple(map(str, life.delivered())) for life in world.lives.values() if life.alive}
+
+
+def test_the_printed_figure_orders_differently_at_two_members() -> None:
+    world, _ = printed(MUTANTS["printed-figure"].machine)
+    assert len(orders(world)) > 1
+    with pytest.raises(Violation):
+        checkers.check_total_order(world, uniform=False)
+
+
+def test_a_pending_nack_survives_a_hold() -> None:
+    world, spoke = printed(Urgc)
+    assert orders(world) == {("g/~e.0:0", f"g/~{spoke}.0:0")}
+
+
+def crashed_sender(kind: Callable[..., Machine], late_s: float, cut_off: bool) -> World:
+    """e's message is out to a alone when e crashes, perhaps late; a may be cut off when e is expelled."""
+    world = group(kind, "abcde", Settings(subrun_s=0.02, uniform=False, silence=6))
+
+    def then(_: tuple[str, ...]) -> None:
+        if cut_off:
+            now_s = world.agenda.now_s
+            world.rules.append(Partition("a", "bcd", start_s=now_s + late_s, stop_s=now_s + 0.19))
+
+    world.lives["e"].doom = Doom(lambda message: isinstance(message, Casts), 1, late_s, then)
+    world.at(0.05, world.multicast, "e")
+    world.run(2.0)
+    return world
+
+
+def judge(world: World) -> None:
+    checkers.check_agreement(world, uniform=False, settled=True)
+    checkers.check_discarded(world)
+
+
+def test_a_cut_waits_for_everyone_who_is_in() -> None:
+    world = crashed_sender(Urcgc, 0.1, cut_off=True)
+    judge(world)
+    assert [len(world.lives[name].delivered()) for name in "abcd"] == [1, 1, 1, 1]
+    with pytest.raises(Violation):
+        judge(crashed_sender(RARE["cut-without-everyone"].machine, 0.1, cut_off=True))
+
+
+def test_nothing_is_taken_from_who_is_expelled() -> None:
+    world = crashed_sender(Urcgc, 0.4, cut_off=False)
+    judge(world)
+    assert [len(world.lives[name].delivered()) for name in "abcd"] == [0, 0, 0, 0]
+    with pytest.raises(Violation):
+        judge(crashed_sender(RARE["take-from-the-expelled"].machine, 0.4, cut_off=False))
+
+
+@pytest.mark.parametrize("kind", [Urgc, Urcgc])
+def test_history_stays_bounded(kind: Kind) -> None:
+    settings = Settings(subrun_s=0.02, batch=4)
+    world = group(kind, "abcd", settings)
+    for number in range(2_000):
+        world.at(number * 0.001, world.multicast, "abcd"[number % 4])
+    world.at(1.0, world.crash, "d")
+    for step in range(25):
+        world.run(0.1 * step)
+        bound = 4 * (settings.k(4) + settings.r(4) + 1) if kind is Urgc else 300
+        assert all(life.machine.history <= bound for life in world.lives.values() if life.machine)  # type: ignore[attr-defined]
+    world.run(5.0)
+    assert len(world.lives["a"].delivered()) > 1_700
+
+
+@pytest.mark.parametrize("kind", [Urgc, Urcgc])
+def test_a_minority_stops_and_says_so(kind: Kind) -> None:
+    world = group(kind, "abcde", Settings(subrun_s=0.02))
+    world.rules.append(Partition("ab", "cde", start_s=0.2))
+    for number in range(50):
+        world.at(number * 0.01, world.multicast, "c")
+    world.run(3.0)
+    assert [world.lives[name].out for name in "ab"] == ["heard no coordinator for 5 subruns"] * 2
+    assert [len(world.lives[name].delivered()) for name in "cde"] == [50] * 3
