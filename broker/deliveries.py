@@ -962,9 +962,7 @@ def _already(batch: _Batch, position: int) -> int:
     return bisect_right(batch.events, position, key=lambda event: event.id.seq)  # type: ignore[union-attr]
 
 
-def _positions(
-    before: dict[StreamId, int], batch: _Batch, taken: int, reading: Reading | None
-) -> dict[StreamId, int]:
+def _positions(before: dict[StreamId, int], batch: _Batch, taken: int, reading: Reading | None) -> dict[StreamId, int]:
     """How far one has come who has taken so much of the first batch of a log, and has read before."""
     positions = before
     if taken:

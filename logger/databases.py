@@ -7,8 +7,11 @@ import fcntl
 import os
 import sqlite3
 import tempfile
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +28,16 @@ LOCK = 0x676F7373616D6572
 LOCK_WAIT_S = 2
 """A session whose process was killed may live on for a moment."""
 
+WAL_BYTES = 16 * 2**20
+"""The write-ahead log is moved to its place when it is longer than this."""
+WAL_PAGES_MAX = 65_536
+"""And by whoever writes when nobody else has done so."""
+FREE_PAGES_MIN = 1_024
+FREE_SHARE = 0.2
+"""Pages are given back when there are many, in all and of all: new events would take their place anyway."""
+VACUUM_PAGES = 256
+"""So many at a time: nobody can write meanwhile."""
+
 Row = Sequence[object]
 
 
@@ -37,6 +50,8 @@ class Database(ABC):
 
     name: str
     """For people; without a password."""
+    turn: AbstractContextManager[object]
+    """To be held while writing: of those who write here, one waits for the other without being asked again."""
 
     @abstractmethod
     def lock(self) -> None:
@@ -58,6 +73,13 @@ class Database(ABC):
     def copy(self, connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Insert many rows in the fastest way there is."""
 
+    def exact(self, number: int | float) -> int | float | Decimal:
+        """A number as this database compares it as Python does."""
+        return number
+
+    def reclaim(self, engine: Engine) -> None:  # noqa: B027
+        """Give back the space of what was deleted, if it is not given back by itself."""
+
     @abstractmethod
     def close(self) -> None:
         """Let go of the lock."""
@@ -74,6 +96,7 @@ class Sqlite(Database):
             self._folder = tempfile.TemporaryDirectory(prefix="gossamer-", dir=memory)
             url = url.set(database=f"{self._folder.name}/memory.db")
         self.name = self.path = str(url.database)
+        self.turn = threading.Lock()
         self._url = url
         self._lock: IO[str] | None = None
 
@@ -96,10 +119,10 @@ class Sqlite(Database):
         self._lock = lock
 
     def writer(self) -> Engine:
-        return self._engine(1, "BEGIN IMMEDIATE", "synchronous=FULL")
+        return self._engine(1, "BEGIN IMMEDIATE", "synchronous=FULL", f"wal_autocheckpoint={WAL_PAGES_MAX}")
 
     def keeper(self) -> Engine:
-        return self._engine(1, "BEGIN IMMEDIATE", "synchronous=NORMAL")
+        return self._engine(1, "BEGIN IMMEDIATE", "synchronous=NORMAL", "wal_autocheckpoint=0")
 
     def readers(self) -> Engine:
         if not Path(self.path).exists():
@@ -122,10 +145,39 @@ class Sqlite(Database):
         if self._folder is not None:
             self._folder.cleanup()
 
-    def _engine(self, connections: int, begin: str, pragma: str) -> Engine:
+    def reclaim(self, engine: Engine) -> None:
+        """Move what is in the write-ahead log to its place, so that the log begins anew; and give free pages back."""
+        wal = Path(f"{self.path}-wal")
+        if wal.exists() and wal.stat().st_size > WAL_BYTES:
+            self._say(engine, "wal_checkpoint(PASSIVE)")  # most of it, while others write
+            with self.turn:
+                self._say(engine, "wal_checkpoint(PASSIVE)")
+        free, pages = self._say(engine, "freelist_count"), self._say(engine, "page_count")
+        if free > FREE_PAGES_MIN and free > pages * FREE_SHARE:
+            for _ in range(0, free - FREE_PAGES_MIN, VACUUM_PAGES):
+                with self.turn:
+                    self._say(engine, f"incremental_vacuum({VACUUM_PAGES})")
+
+    def _say(self, engine: Engine, pragma: str) -> int:
+        connection: Any = engine.raw_connection()
+        try:
+            row = connection.driver_connection.execute(f"PRAGMA {pragma}").fetchall()
+            return int(row[0][0]) if row else 0
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.name}: {error}") from None
+        finally:
+            connection.close()
+
+    def _engine(self, connections: int, begin: str, *pragmas: str) -> Engine:
         def configure(connection: Any, _: object) -> None:
             connection.isolation_level = None  # transactions begin when we say so, also those that only read
-            for each in ("busy_timeout=10000", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", pragma):
+            for each in (
+                "busy_timeout=10000",
+                f"journal_size_limit={WAL_BYTES}",
+                "auto_vacuum=INCREMENTAL",
+                "journal_mode=WAL",
+                *pragmas,
+            ):
                 connection.execute(f"PRAGMA {each}")
 
         engine = create_engine(
@@ -151,6 +203,7 @@ class Postgres(Database):
         self._driver = psycopg
         self._url = url.set(drivername="postgresql+psycopg")
         self.name = url.render_as_string(hide_password=True)
+        self.turn = nullcontext()
 
     def writer(self) -> Engine:
         engine = self._engine(1, "READ COMMITTED")
@@ -174,6 +227,9 @@ class Postgres(Database):
                     copy.write_row(row)
         except self._driver.Error as error:
             raise StoreError(f"{self.name}: {_line(error)}") from None
+
+    def exact(self, number: int | float) -> int | float | Decimal:
+        return Decimal(number)  # it would round a float to 15 digits
 
     def lock(self) -> None:
         """It is taken by the session that writes."""

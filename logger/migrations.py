@@ -9,6 +9,14 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection
 
+from gossamer.messages.ids import StreamId, group_of, issued_by
+
+
+def described(stream: StreamId) -> tuple[str, str | None, str | None]:
+    """What its id tells of a stream: group, publisher, issuer."""
+    issued = issued_by(stream)
+    return group_of(stream), stream.partition("/")[2] if issued is None else None, issued and issued.issuer
+
 
 def _number_the_packets(connection: Connection) -> None:
     """1 to 2. When they were logged is not known: not after now, so who asks for a time is given rather too much."""
@@ -20,7 +28,10 @@ def _number_the_packets(connection: Connection) -> None:
             logged_ns BIGINT NOT NULL, highest_ns BIGINT NOT NULL, checksum BIGINT NOT NULL, bytes BLOB NOT NULL
         )""",
         "CREATE UNIQUE INDEX packets_by_id ON packets (stream, first, last)",
-        "CREATE TABLE streams (stream TEXT NOT NULL PRIMARY KEY, number BIGINT NOT NULL)",
+        """CREATE TABLE streams (
+            stream TEXT NOT NULL PRIMARY KEY, number BIGINT NOT NULL, "group" TEXT NOT NULL, publisher TEXT, issuer TEXT
+        )""",
+        "ALTER TABLE collected ADD COLUMN swept BIGINT NOT NULL DEFAULT -1",
     ):
         connection.exec_driver_sql(statement)
     now_ns = time.time_ns()
@@ -28,7 +39,11 @@ def _number_the_packets(connection: Connection) -> None:
         "INSERT INTO packets SELECT rowid, stream, first, last, ?, ?, checksum, bytes FROM packets_1 ORDER BY rowid",
         (now_ns, now_ns),
     )
-    connection.exec_driver_sql("INSERT INTO streams SELECT stream, MIN(number) FROM packets GROUP BY stream")
+    found = connection.exec_driver_sql("SELECT stream, MIN(number) FROM packets GROUP BY stream").fetchall()
+    if found:
+        connection.exec_driver_sql(
+            "INSERT INTO streams VALUES (?, ?, ?, ?, ?)", [(*row, *described(row[0])) for row in found]
+        )
     connection.exec_driver_sql("DROP TABLE packets_1")
 
 

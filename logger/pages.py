@@ -6,6 +6,8 @@ is committed later. Reading has its own connections and is safe in any thread; t
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 from msgspec import Struct
@@ -14,8 +16,9 @@ from sqlalchemy.exc import DBAPIError
 from xxhash import xxh3_64_digest
 
 from gossamer.logger.databases import Database, trouble
+from gossamer.logger.rows import ids_of, number_of
 from gossamer.messages.ids import StreamId, group_of
-from gossamer.messages.packet import Packet
+from gossamer.messages.packet import EVENTS_MAX, Packet
 from gossamer.messages.wire import Span
 from gossamer.protocol.intervals import IntervalSet
 
@@ -25,8 +28,25 @@ _decoder = msgspec.msgpack.Decoder(Packet)
 _PAGE = """
     SELECT number, logged_ns, packets.stream, first, packets.last, checksum, bytes, COALESCE(collected.last, -1)
     FROM packets LEFT JOIN collected ON collected.stream = packets.stream
-    WHERE number > ? AND substr(packets.stream, 1, ?) = ? ORDER BY number
+    WHERE number > ? AND packets.last > COALESCE(collected.last, -1) AND substr(packets.stream, 1, ?) = ?
+    ORDER BY number
 """
+_WHOLE_PAGE = """
+    SELECT number, logged_ns, stream, first, last, checksum, bytes, -1 FROM packets WHERE number > ? ORDER BY number
+"""
+_NEWEST = """
+    SELECT id, seq FROM newest WHERE id > ? AND id <= ? AND NOT deleted AND "group" = ?
+      AND seq > COALESCE((SELECT last FROM collected WHERE collected.stream = newest.stream), -1)
+    ORDER BY id LIMIT ?
+"""
+_NUMBERED = "SELECT number, logged_ns, stream, first, last, checksum, bytes FROM packets WHERE number = ?"
+_FIND = """
+    SELECT number, first, last, checksum, bytes FROM packets
+    WHERE stream = ? AND last >= ? AND first <= ?
+      AND first >= COALESCE((SELECT MAX(first) FROM packets WHERE stream = ? AND first <= ?), 0)
+    ORDER BY first
+"""
+_DERIVED = "SELECT value FROM meta WHERE name = 'derived'"
 _LAST = "SELECT COALESCE(MAX(number), 0) FROM packets"
 _HIGHEST_AFTER = "SELECT number, highest_ns FROM packets WHERE number > ? ORDER BY number LIMIT 1"
 _STREAMS = "SELECT stream, number FROM streams WHERE substr(stream, 1, ?) = ?"
@@ -62,25 +82,75 @@ class Pages:
         self._engine = database.readers()
         self._name = database.name
 
-    def page(self, after: int, bytes_max: int, group: str | None = None) -> Page:
-        """What was logged after that number, in one group or all: at least one packet, if there is one."""
+    def page(self, after: int, bytes_max: int, group: str | None = None, *, collected: bool = False) -> Page:
+        """What was logged after that number, in one group or all: at least one packet, if there is one. What has been
+        collected only if it is asked for; then packets are as they were logged."""
         rows: list[tuple[int, int, Packet]] = []
         damaged: list[Span] = []
         size = 0
         with self._snapshot() as connection:
             last = connection.exec_driver_sql(_LAST).scalar_one()
-            found = connection.exec_driver_sql(_PAGE, (after, *_prefix(group)))
-            for number, logged_ns, stream, first, high, checksum, data, collected in found:
+            if collected:
+                found = connection.exec_driver_sql(_WHOLE_PAGE, (after,))
+            else:
+                found = connection.exec_driver_sql(_PAGE, (after, *_prefix(group)))
+            for number, logged_ns, stream, first, high, checksum, data, gone in found:
                 if rows and size + len(data) > bytes_max:
                     found.close()
                     return Page(tuple(rows), number - 1, False, tuple(damaged))
                 packet = intact(stream, first, high, checksum, data)
                 if packet is None:
-                    damaged.append(Span(stream, ((max(first, collected + 1), high),)))
+                    damaged.append(Span(stream, ((max(first, gone + 1), high),)))
                 else:
-                    rows.append((number, logged_ns, packet.cut(max(first, collected + 1), high)))
+                    rows.append((number, logged_ns, packet.cut(max(first, gone + 1), high)))
                     size += len(data)
         return Page(tuple(rows), max(after, last), True, tuple(damaged))
+
+    def newest(self, group: str, after: int, upto: int, bytes_max: int) -> Page:
+        """Of what was logged after one number and up to another only the newest event of each key, tombstones left out.
+        `upto` is at most what `derived()` was; of what is newer than that, whoever reads on sees everything.
+
+        What is newest changes while one reads: a key that is set again meanwhile stands further on, and comes then.
+        """
+        rows: list[tuple[int, int, Packet]] = []
+        damaged: list[Span] = []
+        size = 0
+        with self._snapshot() as connection:
+            bounds = (ids_of(after, after)[1], ids_of(upto, upto)[1], group, EVENTS_MAX + 1)
+            found = [(number_of(id), seq) for id, seq in connection.exec_driver_sql(_NEWEST, bounds)]
+            end = len(found) <= EVENTS_MAX
+            last = upto if end else found[-1][0] - 1  # a page does not end within a packet
+            found = [row for row in found if row[0] <= last]
+            for number, of_packet in groupby(found, itemgetter(0)):
+                if rows and size > bytes_max:
+                    return Page(tuple(rows), number - 1, False, tuple(damaged))
+                row = connection.exec_driver_sql(_NUMBERED, (number,)).one_or_none()
+                if row is not None:
+                    packet = intact(*row[2:])
+                    if packet is None:
+                        damaged.append(Span(row[2], ((row[3], row[4]),)))
+                        continue
+                    parts = [packet.cut(seq, seq) for _, seq in of_packet]
+                    rows += [(number, row[1], part) for part in parts]
+                    size += sum(len(part.blob) for part in parts)
+        return Page(tuple(rows), last, end, tuple(damaged))
+
+    def find(self, stream: StreamId, first: int, last: int) -> list[tuple[int, int, Packet]]:
+        """A part of a stream, as `(number, first seq of the packet as it was logged, packet)`."""
+        found = []
+        with self._snapshot() as connection:
+            for number, low, high, checksum, data in connection.exec_driver_sql(
+                _FIND, (stream, first, last, stream, first)
+            ):
+                packet = intact(stream, low, high, checksum, data)
+                if packet is not None:
+                    found.append((number, low, packet.cut(max(first, low), min(last, high))))
+        return found
+
+    def derived(self) -> int:
+        """Up to this number the log has been made into events, and `newest` is known."""
+        with self._snapshot() as connection:
+            return int(connection.exec_driver_sql(_DERIVED).scalar() or 0)
 
     def number_at(self, time_ns: int) -> int:
         """A cursor: everything logged at or after that time has a higher number.

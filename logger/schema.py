@@ -13,10 +13,12 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Numeric,
     Table,
     Text,
     inspect,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from gossamer.logger.migrations import MIGRATIONS
 from gossamer.messages.errors import UsageError
@@ -48,6 +50,9 @@ streams = Table(
     metadata,
     Column("stream", Text, primary_key=True),
     Column("number", BigInteger, nullable=False),  # of its first packet; no packet of it has a lower one
+    Column("group", Text, nullable=False),
+    Column("publisher", Text),  # a named one's
+    Column("issuer", Text),  # an anonymous one's: who numbered it
 )
 
 voids = Table(
@@ -98,7 +103,66 @@ collected = Table(
     metadata,
     Column("stream", Text, primary_key=True),
     Column("last", BigInteger, nullable=False),
+    Column("swept", BigInteger, nullable=False, server_default="-1"),  # up to here nothing is left of it
 )
+
+# Derived from packets, and made again when need be -------------------------------------------------------------------
+
+Id = BigInteger().with_variant(Integer, "sqlite")
+Json = Text().with_variant(JSONB, "postgresql")
+Exact = Text().with_variant(Text(collation="C"), "postgresql")  # compared as Python compares
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("group", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("published_ns", BigInteger, nullable=False),
+    Column("logged_ns", BigInteger, nullable=False),
+    Column("key", Text),
+    Column("rank", Numeric),
+    Column("annotation", Json),
+    Column("attributes", Json),
+    Column("body", LargeBinary, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+)
+
+newest = Table(
+    "newest",
+    metadata,
+    Column("scope", Exact, primary_key=True),  # a stream, or for keys of the whole group the group
+    Column("kind", Integer, primary_key=True, autoincrement=False),  # 0: of a key; 1: the last commit of a stream
+    Column("key", Exact, primary_key=True),
+    Column("group", Text, nullable=False),
+    Column("place", Numeric, nullable=False),
+    Column("stream", Exact, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("id", BigInteger, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Index("newest_by_id", "id"),
+    sqlite_with_rowid=False,
+)
+
+telemetry = Table(
+    "telemetry",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("type", Text),
+    Column("node", Text),
+    Column("key", Text),
+    Column("published_ns", BigInteger, nullable=False),
+    Column("logged_ns", BigInteger, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("attributes", Json),
+)
+DERIVED = (events, newest, telemetry)
+
+_EXTRACTED = {"sqlite": "json_extract(attributes, '$.{0}')", "postgresql": "attributes ->> '{0}'"}
+_ASKED = ("action", "client", "subscription", "group", "selector")
+"""Who asked what, when and where: a view of what brokers tell of their subscriptions."""
 
 
 def prepare(connection: Connection, name: str) -> None:
@@ -108,6 +172,13 @@ def prepare(connection: Connection, name: str) -> None:
         for migrate in MIGRATIONS[version - 1 :]:
             migrate(connection)
     metadata.create_all(connection)
+    extract = _EXTRACTED[connection.dialect.name]
+    columns = ", ".join(f'{extract.format(each)} AS "{each}"' for each in _ASKED)
+    connection.exec_driver_sql("DROP VIEW IF EXISTS subscriptions")
+    connection.exec_driver_sql(
+        f"CREATE VIEW subscriptions AS SELECT id, published_ns, logged_ns, node, {columns}, deleted, attributes "
+        "FROM telemetry WHERE type = 'subscription'"
+    )
     connection.exec_driver_sql(
         "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (str(SCHEMA_VERSION),),

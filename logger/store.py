@@ -10,7 +10,7 @@ can be read along by others (logger/pages.py).
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from gossamer.logger import schema
 from gossamer.logger.databases import StoreError, database, reason, trouble
+from gossamer.logger.migrations import described
 from gossamer.logger.pages import Page, Pages, checksum_of, intact
 from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
@@ -33,7 +34,9 @@ _encoder = msgspec.msgpack.Encoder()
 
 _PACKET_COLUMNS = ("number", "stream", "first", "last", "checksum", "bytes", "logged_ns", "highest_ns")
 _FROM_NUMBER = "SELECT number, stream, first, last, checksum FROM packets WHERE number >= ?"
-_ADD_STREAMS = "INSERT INTO streams (stream, number) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_ADD_STREAMS = (
+    'INSERT INTO streams (stream, number, "group", publisher, issuer) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING'
+)
 _DROP_STREAMS = "DELETE FROM streams WHERE stream = ?"
 _FIND_PACKETS = """
     SELECT first, last, checksum, bytes FROM packets
@@ -41,7 +44,6 @@ _FIND_PACKETS = """
       AND first >= COALESCE((SELECT MAX(first) FROM packets WHERE stream = ? AND first <= ?), 0)
     ORDER BY first
 """
-_DROP_PACKETS = "DELETE FROM packets WHERE stream = ? AND first <= ? AND last <= ?"
 _KEEP_COLLECTED = (
     "INSERT INTO collected (stream, last) VALUES (?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last"
 )
@@ -90,6 +92,8 @@ class _Staged:
     voids: dict[StreamId, None] = field(default_factory=dict)
     collected: dict[StreamId, None] = field(default_factory=dict)
     forgotten: dict[StreamId, None] = field(default_factory=dict)
+    over: dict[StreamId, None] = field(default_factory=dict)
+    """To be left out of bookmarks."""
     promises: dict[StreamId, Promise] = field(default_factory=dict)
     issuers: dict[str, None] = field(default_factory=dict)
     members: dict[NodeId, Member] = field(default_factory=dict)
@@ -114,19 +118,21 @@ class Store:
     """Everything a logger keeps, in one database; used by one thread at a time, but for what reads the log."""
 
     def __init__(self, url: str, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        self._database = database(url)
-        self.path = self._database.name
-        self._database.lock()
+        self.database = database(url)
+        self.path = self.database.name
+        self.database.lock()
         try:
             self._engine = self._opened()
         except UsageError:
-            self._database.close()
+            self.database.close()
             raise
-        self._pages = Pages(self._database)
+        self._pages = Pages(self.database)
         self._clock_ns = clock_ns
         self.damaged = 0
         """Packets whose checksum was wrong when they were read; they were not handed out."""
         self._streams: dict[StreamId, _Stream] = {}
+        self._fading: dict[StreamId, int] = {}
+        """Streams that are over and collected, but not swept, and how far they were collected."""
         self._retired: dict[str, IntervalSet] = {}
         self._members: dict[NodeId, Member] = {}
         self._bookmarks: dict[NodeId, dict[StreamId, int]] = {}
@@ -168,9 +174,17 @@ class Store:
             raise trouble(self.path, error) from None
         return tuple(found)
 
-    def page(self, after: int, bytes_max: int, group: str | None = None) -> Page:
-        """What was logged after that number; in any thread, like the cursors below."""
-        return self._pages.page(after, bytes_max, group)
+    def page(self, after: int, bytes_max: int, group: str | None = None, *, collected: bool = False) -> Page:
+        """What was logged after that number; in any thread, like the rest of what reads the log."""
+        return self._pages.page(after, bytes_max, group, collected=collected)
+
+    def newest(self, group: str, after: int, upto: int, bytes_max: int) -> Page:
+        """Of what was logged after one number and up to another, the newest event of each key."""
+        return self._pages.newest(group, after, upto, bytes_max)
+
+    def derived(self) -> int:
+        """Up to this number it is known what is newest."""
+        return self._pages.derived()
 
     def number_at(self, time_ns: int) -> int:
         """A cursor: everything logged at or after that time has a higher number."""
@@ -204,13 +218,17 @@ class Store:
         newest = connection.exec_driver_sql("SELECT number, highest_ns FROM packets ORDER BY number DESC LIMIT 1")
         self._number, self._highest_ns = newest.one_or_none() or (0, 0)
         self._number = max(self._number, int(kept or 0))
-        for name, last in connection.exec_driver_sql("SELECT stream, last FROM collected ORDER BY stream"):
+        swept = []
+        for name, last, upto in connection.exec_driver_sql("SELECT stream, last, swept FROM collected ORDER BY stream"):
             self._stream(name).collected = last
+            if upto >= last:
+                swept.append((name, last))
         for name, first, last in connection.exec_driver_sql(
             "SELECT stream, first, last FROM packets ORDER BY stream, first"
         ):
             stream = self._stream(name)
-            stream.stored.add(max(first, stream.collected + 1), last)
+            if last > stream.collected:
+                stream.stored.add(max(first, stream.collected + 1), last)
         for name, first, last in connection.exec_driver_sql("SELECT stream, first, last FROM voids"):
             self._stream(name).void.add(first, last)
         for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last, floor FROM promises"):
@@ -223,6 +241,10 @@ class Store:
             self._members[node] = Member(node, status, freshness, bool(logger), address)
         for name, stream_id, last in connection.exec_driver_sql("SELECT name, stream, last FROM bookmarks"):
             self._bookmarks.setdefault(name, {})[stream_id] = last
+        for name in list(self._streams):
+            self._forget_if_over(name)
+        for name, last in swept:
+            self.on_swept(name, last)
 
     # Writing --------------------------------------------------------------------------------------------------------
 
@@ -247,6 +269,7 @@ class Store:
                     for first, last in span.ranges:
                         stream.void.add(first, last)
                     staged.voids[span.stream] = None
+                    self._forget_if_over(span.stream)
                 case Over(name):
                     self._retire(name)
                 case Promise():
@@ -270,9 +293,9 @@ class Store:
 
     def collect(self, name: StreamId, last: int) -> None:
         """Forget the stream up to `last`, and remember that."""
-        stream = self._stream(name)
-        if last <= stream.collected:
+        if last <= self._collected(name):
             return
+        stream = self._stream(name)
         stream.collected = last
         stream.stored.remove(0, last)
         stream.void.remove(0, last)
@@ -284,7 +307,7 @@ class Store:
         if not self._staged:
             return
         try:
-            with self._engine.begin() as connection:
+            with self.database.turn, self._engine.begin() as connection:
                 self._write(connection, self._staged)
         except (DBAPIError, GossamerError) as error:
             self._engine.dispose()  # a connection that saw a bad disk may never see a good one
@@ -296,10 +319,10 @@ class Store:
     def _add(self, packet: Packet) -> None:
         """Stage those seqs of a packet that are new."""
         name = packet.stream
-        stream = self._streams.get(name) or self._stream(name)
-        first, last = max(packet.first, stream.collected + 1), packet.last
+        first, last = max(packet.first, self._collected(name) + 1), packet.last
         if first > last:
             return
+        stream = self._stream(name)
         for low, high in stream.stored.gaps(first, last):
             data = _encoder.encode(packet.cut(low, high))
             self._number += 1
@@ -323,32 +346,48 @@ class Store:
             return
         if issued.issuer in self._retired and issued.number in self._retired[issued.issuer]:
             del self._streams[name]
-            self._staged.forgotten[name] = None
             for bookmark, vector in self._bookmarks.items():
                 if vector.pop(name, None) is not None:
                     self._staged.bookmarks.pop((bookmark, name), None)
+                    self._staged.over[name] = None
+            if stream.collected < 0:
+                self._staged.forgotten[name] = None
+            else:
+                self._fading[name] = stream.collected
+                self._staged.collected[name] = self._staged.voids[name] = None
+
+    def on_swept(self, name: StreamId, last: int) -> None:
+        """Nothing is left on disk of a stream up to `last`; if it was over, nothing need be remembered of it either."""
+        if self._fading.get(name, last + 1) <= last:
+            del self._fading[name]
+            self._staged.forgotten[name] = None
+
+    def _collected(self, name: StreamId) -> int:
+        stream = self._streams.get(name)
+        return self._fading.get(name, -1) if stream is None else stream.collected
 
     def _write(self, connection: Connection, staged: _Staged) -> None:
-        def run(statement: str, rows: list[tuple[object, ...]]) -> None:
+        def run(statement: str, rows: Sequence[tuple[object, ...]]) -> None:
             if rows:
-                connection.exec_driver_sql(statement, rows)
+                connection.exec_driver_sql(statement, list(rows))
 
         streams = self._streams
-        kept = [name for name in staged.collected if name in streams]
+        # What is collected is swept by another thread, in its own time: it may have to be archived first.
+        collected = [
+            (name, self._collected(name)) for name in staged.collected if name in streams or name in self._fading
+        ]
+        for statement in (_DROP_STREAMS, _DROP_COLLECTED, _DROP_VOIDS):
+            run(statement, [(name,) for name in staged.forgotten])
         logged_ns = self._clock_ns()
         self._highest_ns = max(self._highest_ns, logged_ns)
         if packets := self._absent(connection, staged.packets) if self._in_doubt else staged.packets:
             rows = [(*packet, logged_ns, self._highest_ns) for packet in packets]
-            self._database.copy(connection, "packets", _PACKET_COLUMNS, rows)
-        run(_ADD_STREAMS, list(staged.streams.items()))
-        run(_DROP_PACKETS, [(name, streams[name].collected, streams[name].collected) for name in kept])
-        run(_DROP_PACKETS, [(name, 2**63 - 1, 2**63 - 1) for name in staged.forgotten])
-        run(_DROP_STREAMS, [(name,) for name in staged.forgotten])
+            self.database.copy(connection, "packets", _PACKET_COLUMNS, rows)
+        run(_ADD_STREAMS, [(name, number, *described(name)) for name, number in staged.streams.items()])
         if staged.collected or staged.forgotten:  # perhaps the packet with the highest number, which is not given twice
             run(_KEEP_META, [("number", str(self._number))])
-        run(_KEEP_COLLECTED, [(name, streams[name].collected) for name in kept])
-        run(_DROP_COLLECTED, [(name,) for name in staged.forgotten])
-        run(_DROP_VOIDS, [(name,) for name in (*staged.voids, *staged.forgotten)])
+        run(_KEEP_COLLECTED, collected)
+        run(_DROP_VOIDS, [(name,) for name in staged.voids])
         run(
             _ADD_VOIDS,
             [(name, *part) for name in staged.voids if name in streams for part in streams[name].void.ranges()],
@@ -359,7 +398,7 @@ class Store:
             [(issuer, msgspec.json.encode(self._retired[issuer].ranges()).decode()) for issuer in staged.issuers],
         )
         run(_DROP_BOOKMARK, [(name,) for name in staged.unmarked])
-        run(_DROP_IN_BOOKMARKS, [(name,) for name in staged.forgotten] if self._bookmarks else [])
+        run(_DROP_IN_BOOKMARKS, [(name,) for name in staged.over])
         run(_KEEP_BOOKMARK, [(*key, last) for key, last in staged.bookmarks.items()])
         run(_KEEP_MEMBER, [(m.node, m.status, m.freshness, m.logger, m.address) for m in staged.members.values()])
 
@@ -376,7 +415,7 @@ class Store:
     def close(self) -> None:
         self._pages.close()
         self._engine.dispose()
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -385,11 +424,15 @@ class Store:
         self.close()
 
     def _stream(self, name: StreamId) -> _Stream:
-        return self._streams.setdefault(name, _Stream())
+        stream = self._streams.get(name)
+        if stream is None:
+            # One that was over, and is not: what was collected of it may still be on disk.
+            stream = self._streams[name] = _Stream(collected=self._fading.pop(name, -1))
+        return stream
 
     def _opened(self) -> Engine:
         """The connection that writes: the tables are there, and of our version."""
-        engine = self._database.writer()
+        engine = self.database.writer()
         try:
             with engine.begin() as connection:
                 schema.prepare(connection, self.path)

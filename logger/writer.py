@@ -11,8 +11,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gossamer.logger.databases import StoreError
+from gossamer.logger.keeper import Keeper
 from gossamer.logger.reader import Reader
 from gossamer.logger.store import Store
 from gossamer.messages.ids import NodeId, StreamId
@@ -28,13 +30,25 @@ RETRY_MAX_S = 5.0
 _log = logging.getLogger("gossamer.logger")
 
 
+class _Swept(NamedTuple):
+    """Nothing is left of this stream up to `last`."""
+
+    stream: StreamId
+    last: int
+
+
+_Job = Persist | Load | Collect | _Swept
+
+
 class Writer:
     """Drives a `Store` for a runtime; every call returns at once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.reader = Reader(store)
-        self._jobs: queue.SimpleQueue[Persist | Load | Collect | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.keeper = Keeper(store.database, lambda stream, last: self._jobs.put(_Swept(stream, last)))
+        self._collected = False
         self._tokens: list[int] = []
         """Staged, and to be answered after the next commit."""
         self._answer: Callable[[Input], None] = lambda _: None
@@ -57,6 +71,7 @@ class Writer:
         self._answer = answer
         self._thread.start()
         self.reader.start(answer)
+        self.keeper.start()
 
     def persist(self, token: int, records: tuple[Record, ...]) -> None:
         self._jobs.put(Persist(token, records))
@@ -77,6 +92,7 @@ class Writer:
     def close(self) -> None:
         """Write what was asked for, unless the disk does not let us, and let go of the store."""
         self.reader.close()
+        self.keeper.close()
         self._jobs.put(None)
         if self._thread.ident is not None:
             self._thread.join()
@@ -119,13 +135,16 @@ class Writer:
                     group_bytes += sum(len(record.blob) for record in records if isinstance(record, Packet))
                 case Collect(stream, last):
                     self._store.collect(stream, last)
+                    self._collected = True
+                case _Swept(stream, last):
+                    self._store.on_swept(stream, last)
                 case Load(token, spans):
                     self._answer(Loaded(token, self._found(spans)))
             if (self._jobs.empty() and until is None) or group_bytes > GROUP_BYTES_MAX:
                 return
             job = self._next(until)
 
-    def _next(self, until: float | None) -> Persist | Load | Collect | None:
+    def _next(self, until: float | None) -> _Job | None:
         try:
             job = self._jobs.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
         except queue.Empty:
@@ -154,6 +173,8 @@ class Writer:
             _log.warning("%s can be written again", self._store.path)
             self.trouble = None
         self.commits += 1
+        self.keeper.wake(self._collected)
+        self._collected = False
         tokens, self._tokens = self._tokens, []
         for token in tokens:
             self._answer(Persisted(token))

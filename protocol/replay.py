@@ -156,9 +156,7 @@ class Replay:
         self._move(stream, stretch.last)
         self._release(stream, out)
 
-    def _settle(
-        self, stream: StreamId, first: int, last: int, owed: bool | None, out: list[Stretch | Missing]
-    ) -> None:
+    def _settle(self, stream: StreamId, first: int, last: int, owed: bool | None, out: list[Stretch | Missing]) -> None:
         """These were passed already (None), or will not come."""
         position = self.position(stream)
         if position is None:

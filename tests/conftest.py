@@ -1,6 +1,7 @@
 """One Hypothesis profile for all: a busy machine is no failure, so nothing is judged by the clock."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,14 @@ def postgres() -> Iterator[postgres_server.Server]:
     server = postgres_server.Server()
     yield server
     server.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new store, in each database there is."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres").url()
+    return f"sqlite:///{tmp_path / 'log.db'}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from gossamer.lab.storage import Storage
+from gossamer.logger.keeper import Keeper
 from gossamer.logger.store import Store
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
@@ -64,8 +65,13 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _reopen(self):
         if hasattr(self, "store"):
-            self.store.close()
+            self.close()
         self.store = Store(self.url, clock_ns=lambda: self.now_ns)
+        self.keeper = Keeper(self.store.database, self.store.on_swept)
+
+    def close(self):
+        self.keeper.close()
+        self.store.close()
 
     @rule(given=st.lists(records, max_size=6))
     def apply(self, given):
@@ -114,6 +120,23 @@ class StoreMachine(RuleBasedStateMachine):
     def load(self, stream, parts):
         spans = [Span(stream, (part,)) for part in parts]
         assert self.store.load(spans) == self.model.load(spans)
+
+    @rule()
+    def keep(self):
+        """Events are derived, and what was collected is swept, whenever it is."""
+        self.keeper.work()
+        self.keeper.sweep()
+        self.store.commit()
+        with self.store._engine.connect() as connection:
+            rows = connection.exec_driver_sql("SELECT stream, seq, size FROM events ORDER BY id").fetchall()
+            left = connection.exec_driver_sql("SELECT stream, first, last FROM packets").fetchall()
+        log = self.store.page(0, 10**6, collected=True).rows
+        assert [tuple(row) for row in rows] == [
+            (packet.stream, seq, len(piece)) for _, _, packet in log for seq, piece in packet.encoded()
+        ]
+        collected = {stream: of.collected for stream, of in self.model.stored().streams.items()}
+        assert all(last > collected.get(stream, -1) for stream, _, last in left)
+        assert {stream for stream, _, _ in left} <= set(collected)
 
     @rule(now_ns=st.integers(0, 20))
     def the_clock_jumps(self, now_ns):
@@ -165,7 +188,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "store"):
-            self.store.close()
+            self.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -184,8 +207,8 @@ def test_the_same_in_postgresql(postgres):
         def empty(self):
             return postgres.url()
 
-    run_state_machine_as_test(OnPostgres, settings=settings(max_examples=8, stateful_step_count=15))
+    run_state_machine_as_test(OnPostgres, settings=settings(max_examples=5, stateful_step_count=12))
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=100, stateful_step_count=15)
+TestStore.settings = settings(max_examples=60, stateful_step_count=15)

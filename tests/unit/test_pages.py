@@ -9,13 +9,6 @@ from gossamer.logger.store import Store
 from machines import S, T, packet
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request, tmp_path):
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres").url()
-    return f"sqlite:///{tmp_path / 'log.db'}"
-
-
 @pytest.fixture
 def file_url(tmp_path):
     return f"sqlite:///{tmp_path / 'log.db'}"
@@ -30,8 +23,8 @@ def numbers(page):
     return [number for number, _, _ in page.rows]
 
 
-def test_a_page_is_as_long_as_it_may_be_and_says_where_to_read_on(url):
-    with Store(url) as store:
+def test_a_page_is_as_long_as_it_may_be_and_says_where_to_read_on(store_url):
+    with Store(store_url) as store:
         write(store, *(packet(seq, body=bytes(100)) for seq in range(10)))
         first = store.page(0, 400)
         assert (numbers(first), first.last, first.end) == ([1, 2], 2, False)
@@ -43,8 +36,8 @@ def test_a_page_is_as_long_as_it_may_be_and_says_where_to_read_on(url):
         assert (after.rows, after.last, after.end) == ((), 10, True)
 
 
-def test_one_group_is_read_and_the_others_passed_over(url):
-    with Store(url) as store:
+def test_one_group_is_read_and_the_others_passed_over(store_url):
+    with Store(store_url) as store:
         write(store, packet(0), packet(0, stream="other/x"), packet(0, stream="default2/x"), packet(1))
         page = store.page(0, 10**6, "default")
         assert ([row[2] for row in page.rows], page.last) == ([packet(0), packet(1)], 4)
@@ -53,8 +46,8 @@ def test_one_group_is_read_and_the_others_passed_over(url):
         assert store.number_after({S: 1}) == 1
 
 
-def test_a_damaged_packet_is_left_out_and_named(url):
-    with Store(url) as store:
+def test_a_damaged_packet_is_left_out_and_named(store_url):
+    with Store(store_url) as store:
         write(store, packet(0, 3), packet(4, 7), packet(8))
         with store._engine.begin() as connection:
             connection.exec_driver_sql("UPDATE packets SET checksum = checksum + 1 WHERE first = 4")
@@ -64,9 +57,9 @@ def test_a_damaged_packet_is_left_out_and_named(url):
 
 
 @pytest.mark.parametrize("times", [[1, 2, 3, 4, 5], [5, 9, 1, 2, 3, 9, 12], [3, 3, 1, 8, 7, 6, 5], [9, 1, 2, 3, 4, 5]])
-def test_a_time_is_found_whatever_the_clock_did(url, times):
+def test_a_time_is_found_whatever_the_clock_did(store_url, times):
     clock = iter(times)
-    with Store(url, clock_ns=lambda: next(clock)) as store:
+    with Store(store_url, clock_ns=lambda: next(clock)) as store:
         for seq in range(len(times)):
             write(store, packet(seq))
         for time in range(14):
@@ -74,12 +67,12 @@ def test_a_time_is_found_whatever_the_clock_did(url, times):
             assert store.number_at(time) == first
 
 
-def test_numbers_are_not_given_twice(url):
-    with Store(url) as store:
+def test_numbers_are_not_given_twice(store_url):
+    with Store(store_url) as store:
         write(store, packet(0), packet(1))
         store.collect(S, 1)
         store.commit()
-    with Store(url) as store:
+    with Store(store_url) as store:
         assert store.page(0, 10**6).rows == ()
         write(store, packet(2))
         assert numbers(store.page(2, 10**6)) == [3]

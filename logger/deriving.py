@@ -1,0 +1,181 @@
+"""What SQL can ask about, made from the log: events, the newest of each key, telemetry.
+
+It is made in the order of the log, a piece at a time; how far it has come is written with each piece, so a crash loses
+nothing and doubles nothing. All of it can be made again from the packets.
+
+*Newest* is what docs/semantics.md means by it. A key without a scope is its publisher's: the highest seq counts. With
+`scope="group"` it is the group's: the highest rank (else publish time), then stream, then seq. The parts of a
+transaction count once its commit is there; of the commits of a stream the last stands for all.
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from gossamer.logger.databases import Database, StoreError, trouble
+from gossamer.logger.pages import Pages
+from gossamer.logger.rows import COLUMNS, Row, bare, event_id, ids_of, rows
+from gossamer.logger.schema import DERIVED
+from gossamer.messages.errors import PeerError
+from gossamer.messages.event import Event
+from gossamer.messages.ids import SYSTEM_GROUP, group_of
+from gossamer.messages.packet import Packet
+
+PIECE_BYTES = 256 * 1024
+"""Nobody else can write to an SQLite store while a piece is written: some milliseconds."""
+
+_KEEP_NEWEST = """
+    INSERT INTO newest (scope, kind, key, "group", place, stream, seq, id, deleted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (scope, kind, key) DO UPDATE SET place = excluded.place, stream = excluded.stream, seq = excluded.seq,
+                                                 id = excluded.id, deleted = excluded.deleted
+    WHERE (excluded.place, excluded.stream, excluded.seq) > (newest.place, newest.stream, newest.seq)
+"""
+_KEEP_DERIVED = """
+    INSERT INTO meta (name, value) VALUES ('derived', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+_TELEMETRY = ("id", "type", "node", "key", "published_ns", "logged_ns", "deleted", "attributes")
+
+Logged = tuple[int, int, Packet]
+_Place = tuple[int | float | Decimal, str, int, int, bool]
+"""Place, stream, seq, id, deleted: as they are compared."""
+_Newest = dict[tuple[str, int, str], _Place]
+"""By scope, kind and key."""
+
+
+class Deriving:
+    """How far it has come, and the next piece."""
+
+    def __init__(self, database: Database, engine: Engine, pages: Pages) -> None:
+        self._database = database
+        self._engine = engine
+        self._pages = pages
+        self.number: int | None = None
+        """Up to here it is done; None: not known, read it."""
+        self.events = 0
+        self.spoilt = 0
+        """Events that could not be made into more than bare rows."""
+
+    def step(self) -> bool:
+        """Make the next piece; returns whether there was one."""
+        if self.number is None:
+            self.number = self._pages.derived()
+        page = self._pages.page(self.number, PIECE_BYTES, collected=True)
+        if page.last == self.number:
+            return False
+        try:
+            self._make(page.rows, page.last)
+        except StoreError:
+            # It may be one packet that the database does not take, which must not stop the others.
+            for number, logged_ns, packet in page.rows:
+                try:
+                    self._make([(number, logged_ns, packet)], number)
+                except StoreError:
+                    self._write(bare(number, logged_ns, packet), [], {}, number)
+                    self.spoilt += len(packet.sizes) // 4
+            self._write([], [], {}, page.last)
+        self.number = page.last
+        return True
+
+    def rebuild(self) -> None:
+        """Begin again from the first packet that is left."""
+        with self._database.turn, self._engine.begin() as connection:
+            for table in DERIVED:
+                connection.exec_driver_sql(f"DELETE FROM {table.name}")
+            connection.exec_driver_sql(_KEEP_DERIVED, ("0",))
+        self.number = 0
+
+    def drop(self, connection: Connection, ranges: Iterable[tuple[int, int]]) -> None:
+        """The packets with these numbers are gone, and so is what was made from them."""
+        for first, last in ranges:
+            for table in DERIVED:
+                connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE id BETWEEN ? AND ?", ids_of(first, last))
+
+    def _make(self, packets: Iterable[Logged], last: int) -> None:
+        found: list[Row] = []
+        told: list[tuple[object, ...]] = []
+        newest: _Newest = {}
+        for number, logged_ns, packet in packets:
+            made, events = rows(number, logged_ns, packet)
+            found += made
+            self.spoilt += len(made) - len(events)
+            self._take_newest(newest, number, packet.first, events)
+            if group_of(packet.stream) == SYSTEM_GROUP:
+                told += _telemetry(made, events)
+        self._write(found, told, newest, last)
+
+    def _write(
+        self,
+        found: list[Row],
+        told: list[tuple[object, ...]],
+        newest: _Newest,
+        last: int,
+    ) -> None:
+        kept = [(*at, at[0].partition("/")[0], *what) for at, what in newest.items()]
+        try:
+            with self._database.turn, self._engine.begin() as connection:
+                if found:
+                    self._database.copy(connection, "events", COLUMNS, found)
+                if told:
+                    self._database.copy(connection, "telemetry", _TELEMETRY, told)
+                if kept:
+                    connection.exec_driver_sql(_KEEP_NEWEST, kept)
+                connection.exec_driver_sql(_KEEP_DERIVED, (str(last),))
+        except DBAPIError as error:
+            raise trouble(self._database.name, error) from None
+        self.events += len(found)
+
+    def _take_newest(self, newest: _Newest, number: int, first: int, events: list[Event]) -> None:
+        for event in events:
+            relation, key = event.relation, event.key
+            if key is None and relation is None:
+                continue
+            assert event.id is not None
+            stream, seq = event.id
+            id = event_id(number, seq - first)
+            if relation is not None and relation.commit is not None:
+                _keep(newest, (stream, 1, ""), (0, stream, seq, id, False))
+                self._take_parts(newest, stream, seq - relation.commit.parts, seq - 1)
+            elif key is not None and "\0" not in key and (relation is None or relation.part is None):
+                scope: str = stream
+                place: int | float | Decimal = 0
+                if relation is not None and relation.group:
+                    scope = group_of(stream)
+                    place = event.time_ns if event.rank is None else self._database.exact(event.rank)
+                _keep(newest, (scope, 0, key), (place, stream, seq, id, event.deleted))
+
+    def _take_parts(self, newest: _Newest, stream: str, first: int, last: int) -> None:
+        """What a transaction has set: its parts, which may stand in packets of their own."""
+        for number, start, packet in self._pages.find(stream, max(first, 0), last) if first <= last else ():
+            try:
+                events = packet.events()
+            except PeerError:
+                continue
+            for event in events:
+                if event.key is not None and event.relation is not None and event.relation.part is not None:
+                    assert event.id is not None
+                    seq = event.id.seq
+                    _keep(
+                        newest, (stream, 0, event.key), (0, stream, seq, event_id(number, seq - start), event.deleted)
+                    )
+
+
+def _keep(newest: _Newest, at: tuple[str, int, str], new: _Place) -> None:
+    if at not in newest or newest[at] < new:
+        newest[at] = new
+
+
+def _telemetry(made: list[Row], events: list[Event]) -> list[tuple[object, ...]]:
+    by_seq = {event.id.seq: event for event in events if event.id is not None}
+    found: list[tuple[object, ...]] = []
+    for row in made:
+        event = by_seq.get(row[3])
+        if event is not None:
+            kind, node = event.attributes.get("type"), event.attributes.get("node")
+            found.append((row[0], _plain(kind), _plain(node), row[6], row[4], row[5], row[12], row[9]))
+    return found
+
+
+def _plain(value: object) -> str | None:
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else None
