@@ -19,7 +19,7 @@ Only in a mesh without loggers is what falls out of the log lost, which is count
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 from time import time, time_ns
 from typing import Any, Protocol
 
@@ -312,10 +312,11 @@ class _Group:
             return self.index.match_batch(batch)
         if len(self.few) == 1:
             ((key, selector),) = self.few.items()
-            hit, miss, matches = [key], list[int](), selector.matches
-            return [hit if matches(attributes) else miss for attributes in batch]
-        each = [(key, selector.matches) for key, selector in self.few.items()]
-        return [[key for key, matches in each if matches(attributes)] for attributes in batch]
+            hit, miss = [key], list[int]()
+            return [hit if matches else miss for matches in selector.matches_each(batch)]
+        columns = [selector.matches_each(batch) for selector in self.few.values()]
+        keys = tuple(self.few)
+        return [list(compress(keys, row)) for row in zip(*columns, strict=True)]
 
 
 class Deliveries:
@@ -1028,25 +1029,24 @@ def _send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
 def _send_on(subscriber: Subscriber, batch: _Batch, place: int) -> int:
     """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where."""
     assert batch.packet is not None
-    credit, matches = subscriber.granted - subscriber.sent, subscriber.selector.matches
+    credit = subscriber.granted - subscriber.sent
     if not subscriber.ready:
         return place
     spans: list[tuple[int, int]] = []
-    stop = len(batch.events)
-    for at, event in enumerate(batch.events[place:], place):
-        if matches(event.attributes):
-            if not credit:
-                stop = at
-                break
-            credit -= 1
-            if spans and spans[-1][1] == at:
-                spans[-1] = spans[-1][0], at + 1
-            else:
-                spans.append((at, at + 1))
+    while credit and place < len(batch.events):
+        asked = batch.events[place : place + credit]
+        for at, matches in enumerate(subscriber.selector.matches_each([each.attributes for each in asked]), place):
+            if matches:
+                credit -= 1
+                if spans and spans[-1][1] == at:
+                    spans[-1] = spans[-1][0], at + 1
+                else:
+                    spans.append((at, at + 1))
+        place += len(asked)
     if spans:
         subscriber.sent = subscriber.granted - credit
         _send_runs(batch.packet, {tuple(spans): [subscriber]})
-    return stop
+    return place
 
 
 def _slices(packet: Packet, spans: Spans) -> tuple[tuple[tuple[int, int], ...], bytes]:

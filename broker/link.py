@@ -23,6 +23,7 @@ import zmq
 
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, encode_mark
+from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
 from gossamer.messages.errors import PeerError
 from gossamer.messages.ids import NodeId
 
@@ -173,11 +174,11 @@ class Link:
     def _put(self, body: bytes) -> bool:
         assert self.socket is not None
         try:
-            self.socket.send(self._header, zmq.NOBLOCK | zmq.SNDMORE)
+            self.socket.send(self._header, SNDMORE)
         except zmq.Again:
             self.stuck = True
             return False
-        self.socket.send(body, zmq.NOBLOCK, copy=len(body) <= COPY_BYTES_MAX)
+        self.socket.send(body, NOBLOCK, copy=len(body) <= COPY_BYTES_MAX)
         return True
 
     def _mark(self, now: float) -> None:
@@ -197,7 +198,7 @@ class Link:
         news: Header | None = None
         while True:
             try:
-                parts = self.socket.recv_multipart(zmq.NOBLOCK)
+                parts = receive_parts(self.socket)
             except zmq.Again:
                 break
             try:

@@ -20,6 +20,7 @@ from gossamer.broker.addresses import advertised, check_peer, default_name, keep
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, is_mark
 from gossamer.broker.link import NEVER, Limits, Link
+from gossamer.broker.sockets import receive_parts
 from gossamer.messages.codec import FRAME_BYTES_MAX, decode
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.ids import NodeId
@@ -163,13 +164,13 @@ class Mesh:
         return taken
 
     def _drain(self, taken: list[Input], now: float) -> None:
-        receive, counters = self._router.recv_multipart, self.counters
+        counters = self.counters
         enough = counters.bytes_received + BURST_BYTES
         for _ in range(BURST):
             if counters.bytes_received > enough:
                 return
             try:
-                parts = receive(zmq.NOBLOCK)
+                parts = receive_parts(self._router)
             except zmq.Again:
                 return
             try:

@@ -387,9 +387,10 @@ class Runtime:
         return min(deadline, time.monotonic() + 60.0)
 
     def _take_submitted(self) -> None:
-        with suppress(BlockingIOError):
-            self._wakeup.recv(64)
-        self._woken = False  # before looking: what comes after wakes again
+        if self._woken:
+            with suppress(BlockingIOError):  # then it is on its way, and will wake us once more
+                self._wakeup.recv(64)
+                self._woken = False  # before looking: what comes after wakes again
         while self._questions:
             self._questions.popleft()()
         submitted = self._submitted

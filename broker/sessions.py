@@ -24,6 +24,7 @@ from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Subscriber
 from gossamer.broker.journal import Journal
+from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
 from gossamer.matching import SelectorError
 from gossamer.messages import session as session_messages
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
@@ -217,11 +218,10 @@ class Sessions:
 
     def receive(self, now: float) -> Iterator[Input]:
         """What clients want of the node; each input is to be handled before the next is asked for."""
-        receive = self._router.recv_multipart
         taken_bytes = 0
         for _ in range(BURST):
             try:
-                parts = receive(zmq.NOBLOCK)
+                parts = receive_parts(self._router)
             except zmq.Again:
                 return
             try:
@@ -530,7 +530,8 @@ class Sessions:
         self.counters.frames_delivered += 1
         self.counters.bytes_delivered += len(frame)
         try:
-            self._router.send_multipart((session.place, frame), zmq.NOBLOCK)
+            self._router.send(session.place, SNDMORE)
+            self._router.send(frame, NOBLOCK)
         except zmq.ZMQError:
             self._lost.append(session)
 

@@ -9,7 +9,7 @@ the condition is true and one where it is false; NOT swaps them, and where neith
 from one of its parts' two, so the code is as long as the selector.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gossamer.matching import tree
@@ -19,24 +19,39 @@ from gossamer.matching.values import INFINITY, LIST, key_of, kind_of
 
 Get = Callable[[str], Any]
 Test = Callable[[Get, Terms], Any]
+TestEach = Callable[[Iterable[Mapping[str, Any]], Terms], list[bool]]
 
 CONSTANTS = "\0"  # stands for the tuple of a TEST's constants in its source; repr() never lets a NUL through
 SHAPES_MAX = 4_096  # compiled shapes kept; a workload has dozens, so only a hostile one ever starts over
 SHAPE_MAX = 4_096  # characters of source; longer ones are rarely met twice
 
-_shapes: dict[str, Test] = {}
+_shapes: dict[str, Callable[..., Any]] = {}
 
 
 def compile_terms(terms: Terms) -> Test:
-    source = " and ".join([_term_source(term, f"t[{i}]") for i, term in enumerate(terms)]) or "True"
-    test = _shapes.get(source)
-    if test is None:
-        test = eval(f"lambda get, t: {source}", dict(_NAMES))
+    test: Test = _compiled(f"lambda get, t: {_source(terms)}")
+    return test
+
+
+def compile_batch(terms: Terms) -> TestEach:
+    """The same for many events in one call, which is half of the work for a short condition."""
+    test: TestEach = _compiled(f"lambda batch, t: [bool({_source(terms)}) for get in [each.get for each in batch]]")
+    return test
+
+
+def _source(terms: Terms) -> str:
+    return " and ".join([_term_source(term, f"t[{i}]") for i, term in enumerate(terms)]) or "True"
+
+
+def _compiled(code: str) -> Any:
+    function = _shapes.get(code)
+    if function is None:
+        function = eval(code, dict(_NAMES))
         if len(_shapes) >= SHAPES_MAX:
             _shapes.clear()
-        if len(source) <= SHAPE_MAX:
-            _shapes[source] = test
-    return test
+        if len(code) <= SHAPE_MAX:
+            _shapes[code] = function
+    return function
 
 
 def opaque(condition: tree.Condition, wanted: bool = True) -> Term:

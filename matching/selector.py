@@ -1,12 +1,13 @@
 """`Selector`: a condition on attributes, however it was written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gossamer.matching import tree
-from gossamer.matching.compiled import compile_terms, opaque
+from gossamer.matching.compiled import TestEach, compile_batch, compile_terms, opaque
 from gossamer.matching.evaluation import evaluate
 from gossamer.matching.parser import parse
 from gossamer.matching.policy import policy_tree
+from gossamer.matching.predicates import Terms
 from gossamer.matching.text import text_of
 from gossamer.matching.values import Attributes
 
@@ -18,7 +19,7 @@ class Selector:
     way a number, a keyword or a BETWEEN is written.
     """
 
-    __slots__ = ("tree", "_text", "_test")
+    __slots__ = ("tree", "_text", "_test", "_test_each")
 
     def __init__(self, text: str = "") -> None:
         self._set(parse(text))
@@ -39,6 +40,7 @@ class Selector:
         self.tree = condition
         self._text: str | None = None
         self._test: Callable[[Attributes], bool] | None = None
+        self._test_each: tuple[TestEach, Terms] | None = None
 
     def evaluate(self, attributes: Attributes) -> bool | None:
         """True, False, or None for unknown."""
@@ -49,6 +51,14 @@ class Selector:
         if self._test is None:
             self._test = _compiled(self.tree)
         return self._test(attributes)
+
+    def matches_each(self, batch: Iterable[Attributes]) -> list[bool]:
+        """What `matches` says of each of these, at half the cost."""
+        if self._test_each is None:
+            parts: Terms = (opaque(self.tree),)
+            self._test_each = compile_batch(parts), parts
+        test, terms = self._test_each
+        return test(batch, terms)
 
     def __str__(self) -> str:
         if self._text is None:

@@ -15,6 +15,8 @@ from gossamer.messages.packet import Packet
 from gossamer.messages.wire import PACKETS_MAX
 from gossamer.protocol.thinning import thin
 
+PURGE_EVENTS_MAX = 16_384
+"""Looked at in one pass."""
 _first = attrgetter("first")
 
 
@@ -74,14 +76,27 @@ class GossipBuffer:
         ages.extendleft(reversed(kept))
 
     def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> int:
-        """Thin what is here by what is obsolete for something safe (protocol/thinning.py); returns how many events."""
+        """Thin what came last by what is obsolete for something safe (protocol/thinning.py); returns how many events.
+        To look at all that is kept would take seconds, which nobody else should have to wait for."""
         purged = 0
-        for packet, thinned in thin((p for packets in self._streams.values() for p in packets), purges, is_safe):
+        for packet, thinned in thin(self._newest(PURGE_EVENTS_MAX), purges, is_safe):
             packets = self._streams[packet.stream]
             packets[_place(packets, packet.first)] = thinned
             self.bytes -= len(packet.blob) - len(thinned.blob)
             purged += packet.present - thinned.present
         return purged
+
+    def _newest(self, events_max: int) -> list[Packet]:
+        """The last packets, stream by stream, up to so many events."""
+        found: list[Packet] = []
+        for packets in self._streams.values():
+            last = len(found)
+            for packet in reversed(packets):
+                if events_max <= 0:
+                    break
+                events_max -= packet.count
+                found.insert(last, packet)
+        return found
 
     def holds(self, needed: Callable[[Packet], bool]) -> bool:
         """Whether anything here is still needed."""

@@ -8,6 +8,7 @@ without either, though they have gone on to what came in between (000 App. A.2).
 from collections.abc import Callable, Iterable
 
 from gossamer.messages.errors import PeerError
+from gossamer.messages.event import Head
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.protocol.purging import PurgingBuffer
@@ -18,20 +19,26 @@ def thin(
 ) -> list[tuple[Packet, Packet]]:
     """Those of the packets that can do with less, each with what is left of it. `purges(stream)` tells whether a
     stream's group wants it."""
+    looked = [(packet, _heads(packet)) for packet in packets if purges(packet.stream)]
+    if not any(head.relation is not None for _, heads in looked for _, head in heads):
+        # Then only keys make obsolete, and what has none is not worth looking at.
+        looked = [(packet, [each for each in heads if each[1].key is not None]) for packet, heads in looked]
     everything = PurgingBuffer(2**62, 2**62, overflow="refuse")
     purged: dict[tuple[StreamId, int], list[tuple[int, EventId]]] = {}
     holders: dict[tuple[StreamId, int], Packet] = {}
-    for packet in packets:
-        if purges(packet.stream):
-            try:
-                heads = packet.heads()
-            except PeerError:
-                continue  # a peer's rubbish is kept as it is: nobody can tell what it obsoletes
-            for seq, head in heads:
-                for omitted in everything.append(packet.stream, seq, head, 0, packet):
-                    entry, by = omitted.entry, omitted.by
-                    if by is not None and is_safe(by):
-                        holder = (entry.stream, entry.payload.first)
-                        holders[holder] = entry.payload
-                        purged.setdefault(holder, []).append((entry.seq, by))
+    for packet, heads in looked:
+        for seq, head in heads:
+            for omitted in everything.append(packet.stream, seq, head, 0, packet):
+                entry, by = omitted.entry, omitted.by
+                if by is not None and is_safe(by):
+                    holder = (entry.stream, entry.payload.first)
+                    holders[holder] = entry.payload
+                    purged.setdefault(holder, []).append((entry.seq, by))
     return [(packet, packet.thin(purged[at], final=True)) for at, packet in holders.items()]
+
+
+def _heads(packet: Packet) -> list[tuple[int, Head]]:
+    try:
+        return packet.heads()
+    except PeerError:
+        return []  # a peer's rubbish is kept as it is: nobody can tell what it obsoletes

@@ -117,6 +117,8 @@ class Subscription:
         self._lock = threading.Lock()
         self._inbox: deque[Raw] = deque()
         self._came_at = 0.0
+        self._loose = False
+        """Nothing in the inbox replaces anything: there is nothing to purge."""
         self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
         self._reception = Reception()
         self._track = Track(start, filtered=selector != EVERYTHING)
@@ -272,7 +274,9 @@ class Subscription:
 
     def _applied(self, taken: list[Raw | Item]) -> list[Said]:
         """What of this is to be handed to the application, in order."""
-        if not self._reception.held and all(type(each) is Event and each.relation is None for each in taken):
+        if not self._reception.held and (
+            self._loose or all(type(each) is Event and each.relation is None for each in taken)
+        ):
             self._delivered += len(taken)
             return taken  # type: ignore[return-value]
         said: list[Said] = []
@@ -391,9 +395,12 @@ class Subscription:
             for stream, last in moved.items():
                 self._track.moved(stream, last)
             inbox = self._inbox
-            if len(self._queue) or (inbox and self._came_at + WAIT_S < now):
+            self._loose = (self._loose or not inbox) and _are_loose(raw)
+            late = inbox and self._came_at + WAIT_S < now and not self._loose
+            if late or len(self._queue):
                 self._enqueue([*inbox, *raw])
                 inbox.clear()
+                self._loose = False
                 self._window = self._buffer
             else:
                 if not inbox:
@@ -436,6 +443,10 @@ class Subscription:
                 settled.set_result(None)
             else:
                 settled.set_exception(error)
+
+
+def _are_loose(raw: Sequence[Raw]) -> bool:
+    return all(type(each) is Event and each.key is None and each.relation is None for each in raw)
 
 
 def _item(raw: Event | Notice | Item) -> Item:

@@ -82,6 +82,7 @@ BURST = 8
 GRACE_MS = 5
 """So long the application's loop has the first go at what has come."""
 NEVER = float("inf")
+_NOBLOCK, _EVENTS, _POLLIN = int(zmq.NOBLOCK), int(zmq.EVENTS), int(zmq.POLLIN)  # the enums take longer than the calls
 
 
 class Receiver(Protocol):
@@ -299,17 +300,20 @@ class Transport:
                 self._on_more()
 
     def _exchange(self, now: float, take: Callable[[FromBroker, int], None]) -> bool:
-        """Take what has come, and send what there is; whether there is more to take."""
-        more = self._receive(now, take)
-        if self._welcomed:
-            self._publish()
-            self._give_credit()
-        return more or self._is_readable
+        """Send what there is, and take what has come, some of it; whether there is more. It ends by looking, since
+        sending may have noticed what came, and then the descriptor says nothing of it."""
+        for _ in range(BURST):
+            if self._welcomed:
+                self._publish()
+                self._give_credit()
+            if not self._is_readable:
+                return False
+            self._receive(now, take)
+        return True
 
     @property
     def _is_readable(self) -> bool:
-        """To be asked after sending: that may have noticed what came, and then the descriptor says nothing of it."""
-        return self._dealer is not None and bool(int(self._dealer.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+        return self._dealer is not None and bool(int(self._dealer.get(_EVENTS)) & _POLLIN)
 
     def _patience_ms(self) -> int:
         now = time.monotonic()
@@ -502,21 +506,12 @@ class Transport:
 
     # Receiving ------------------------------------------------------------------------------------------------------
 
-    def _receive(self, now: float, take: Callable[[FromBroker, int], None]) -> bool:
-        """Take some of what has come; whether there may be more."""
-        dealer = self._dealer
-        assert dealer is not None
-        for _ in range(BURST):
-            try:
-                frame = dealer.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return False
+    def _receive(self, now: float, take: Callable[[FromBroker, int], None]) -> None:
+        assert self._dealer is not None
+        with suppress(zmq.Again, PeerError):
+            frame = self._dealer.recv(_NOBLOCK)
             self._heard_at = now
-            with suppress(PeerError):
-                take(decode_from_broker(frame), len(frame))
-            if self._dealer is not dealer:
-                break
-        return True
+            take(decode_from_broker(frame), len(frame))
 
     def _take_here(self, message: FromBroker, size: int) -> None:
         """In the application's thread: what makes or breaks a session is for ours."""
@@ -591,7 +586,7 @@ class Transport:
     def _send(self, message: FromClient) -> None:
         if self._dealer is not None:
             with suppress(zmq.Again):  # unbounded, as long as there is a connection; without one there is no session
-                self._dealer.send(encode(message), zmq.NOBLOCK)
+                self._dealer.send(encode(message), _NOBLOCK)
 
 
 def _error(refusal: Refusal) -> GossamerError:

@@ -33,6 +33,12 @@ def test_compiled_code_agrees_with_the_tree(selector: Selector, event: dict) -> 
     assert (~selector).matches(event) is (selector.evaluate(event) is False)
 
 
+@given(selectors, st.lists(attributes, max_size=5))
+@examples(250)
+def test_many_are_asked_as_one_is(selector: Selector, events: list[dict]) -> None:
+    assert selector.matches_each(events) == [selector.matches(event) for event in events]
+
+
 @given(st.text(max_size=60) | st.lists(pieces, max_size=14).map(" ".join) | st.text(string.printable, max_size=40))
 @example("")
 @examples(600)

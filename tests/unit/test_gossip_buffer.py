@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.messages.event import Content
+from gossamer.messages.packet import pack
+from gossamer.protocol.gossip_buffer import PURGE_EVENTS_MAX, GossipBuffer
 from machines import S, T, packet
 
 BODY = b"x" * 100
@@ -99,3 +101,15 @@ def test_an_age_outlives_its_stream_and_drops_nothing_of_what_comes_after_it():
     for seq in (9, 1, 3):
         buffer.add(packet(seq, body=BODY), 3)
     assert buffer.find(S, 0, 9) == [packet(1, body=BODY), packet(3, body=BODY)], "the oldest is 9"
+
+
+def test_a_pass_looks_at_what_came_last_and_leaves_alone_what_no_key_replaces():
+    buffer = GossipBuffer(2**30)
+    keyed, keyless = [Content("k")] * 4_096, [Content()] * 4_096
+    for at in range(8):
+        buffer.add(pack(S, 4_096 * at, keyed), 1)
+    assert buffer.purge(lambda _: True, lambda _: True) == PURGE_EVENTS_MAX - 1
+    assert [bool(each.holes) for each in buffer.find(S, 0, 2**20)] == [False] * 4 + [True] * 4
+    buffer = GossipBuffer(2**30)
+    buffer.add(pack(T, 0, keyless), 1)
+    assert buffer.purge(lambda _: True, lambda _: True) == 0
