@@ -158,6 +158,8 @@ class Mesh:
             news = link.on_readable(now)
             self._watch(link)
             if news is not None:
+                told = {"event": "link-up", "peer": news.node, "address": link.address}
+                _log.info("link to %s is up", news.node, extra={"fields": told})
                 taken.append(Met(news.node) if link.node is None else Connected(news.node))
         if self._router in self._ready:
             self._drain(taken, now)
@@ -242,7 +244,11 @@ class Mesh:
                 link.close(0.0)
                 del self._links[name]
             else:
+                there = link.peer
                 link.on_tick(now)
+                if there is not None and link.peer is None:
+                    told = {"event": "link-down", "peer": there.node, "address": link.address}
+                    _log.warning("link to %s is down: it does not answer", there.node, extra={"fields": told})
                 expectant = expectant or link.expectant
             self._watch(link)
         self._tick_at = now + (TICK_S if expectant else IDLE_TICK_S)

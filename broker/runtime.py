@@ -199,6 +199,7 @@ class Runtime:
         self._on_refused, self._on_became = on_refused, on_became
         self._members_root = 0
         self._recorded: dict[str, str] = {}
+        self._known: dict[str, str] = {}
         self._submitted: deque[Input] = deque()
         self._wakeup, self._waker = socket.socketpair()
         self._wakeup.setblocking(False)
@@ -413,9 +414,18 @@ class Runtime:
         self._members_root = table.root
         self.members = tuple(member for member in table.values() if not is_durable(member.node))
         for member in self.members:
+            self._tell_of(member)
             if self._recorded.get(member.node) != member.address and member.node != self.name:
                 self._recorded[member.node] = member.address
                 self._links.learn(member.node, member.address, now)
+
+    def _tell_of(self, member: Member) -> None:
+        known, self._known[member.node] = self._known.get(member.node), member.status
+        if known != member.status and member.node != self.name and not (known is None and member.status == "left"):
+            text = {"member": "%s %s is in the mesh", "left": "%s %s has left the mesh"}
+            role = "logger" if member.logger else "broker"
+            told = {"event": "member", "node": member.node, "role": role, "status": member.status}
+            _log.info(text.get(member.status, "%s %s is away"), role, member.node, extra={"fields": told})
 
     def _say_farewell(self) -> None:
         for given in self.telemetry.farewell():
@@ -513,7 +523,8 @@ class Runtime:
 
     def _became(self, became: Became) -> None:
         self.status = became.status
-        _log.info("%s is %s", self.name, became.status)
+        told = {"event": "status", "node": self.name, "status": became.status}
+        _log.info("%s is %s", self.name, became.status, extra={"fields": told})
         self._on_became(became.status)
 
     def _persist(self, persist: Persist) -> None:

@@ -41,7 +41,9 @@ from gossamer.messages.ids import (
 )
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import (
+    BUFFER_EVENTS_MAX,
     FRAME_BYTES_MAX,
+    SELECTOR_LENGTH_MAX,
     Acks,
     Code,
     Credit,
@@ -74,6 +76,12 @@ REACH_S = 2.0
 """How often clients are told how far they have come."""
 RETRY_S = 0.02
 NEVER = float("inf")
+MOST = {
+    "message_bytes_max": FRAME_BYTES_MAX,
+    "selector_length_max": SELECTOR_LENGTH_MAX,
+    "buffer_events_max": BUFFER_EVENTS_MAX,
+}
+"""What no message can say more of, whatever is configured."""
 
 _log = logging.getLogger("gossamer.sessions")
 
@@ -100,6 +108,9 @@ class ClientLimits:
         for each in fields(self):
             if getattr(self, each.name) <= 0:
                 raise UsageError(f"{each.name} must be more than 0, not {getattr(self, each.name)}")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise UsageError(f"{name} must be at most {most}, not {getattr(self, name)}")
 
 
 class Session:
@@ -412,6 +423,7 @@ class Sessions:
             first, last,
         )  # fmt: skip
         self.send(session, encode(welcome))
+        self._tell("client %s is here", "client-in", session)
         self._note(session, "opened")
         self._published[session] = None
 
@@ -569,7 +581,6 @@ class Sessions:
             self.deliveries.reach()
         for session in list(self._sessions.values()):
             if session.heard_at + self.limits.silence_s < now:
-                _log.info("client %s has vanished", session.client)
                 self._end(session, now)
         for stream in [name for name, since in self._forsaken.items() if since + self.limits.return_s < now]:
             yield Abandon(stream)
@@ -580,6 +591,8 @@ class Sessions:
         """A session is over; without a goodbye its stream waits for the client to return."""
         if self._sessions.pop(session.place, None) is None:
             return
+        text = "client %s has left" if now is None else "client %s is gone without a goodbye"
+        self._tell(text, "client-out", session)
         self.counters.clients_lost += now is not None
         self.counters.subscriptions_removed += len(session.subscribers)
         for subscriber in session.subscribers.values():
@@ -600,9 +613,17 @@ class Sessions:
 
     def _refuse(self, place: bytes, code: Code, reason: str, sub: int | None = None, position: int = 0) -> None:
         self.counters.refusals[code] += 1
+        session = self._sessions.get(place)
+        who = "a stranger" if session is None else session.client
+        told = {"event": "refusal", "client": who, "code": code, "subscription": sub}
+        _log.info("refused to %s: %s: %s", who, code, reason, extra={"fields": told})
         refusal: FromBroker = Refusal(code, reason[:4_096], sub, position)
         with suppress(zmq.ZMQError):  # it may be gone already
             self._router.send_multipart((place, encode(refusal)), zmq.NOBLOCK)
+
+    def _tell(self, text: str, event: str, session: Session) -> None:
+        told = {"event": event, "client": session.client, "group": session.group, "stream": session.stream}
+        _log.info(text, session.client, extra={"fields": told})
 
     def _complain(self, text: str) -> None:
         self.counters.client_errors += 1

@@ -34,6 +34,7 @@ from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet, decode_
 SESSION_VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
 SELECTOR_LENGTH_MAX = 64 * 1024
+BUFFER_EVENTS_MAX = 1_000_000
 SUBS_MAX = 2**31 - 1
 ITEMS_MAX = 65_536
 POSITIONS_MAX = 100_000
@@ -102,7 +103,7 @@ class Subscribe(_Message, frozen=True, tag=3):
     sub: Sub
     selector: Text
     credit: Count
-    buffer: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
+    buffer: Annotated[int, Meta(ge=1, le=BUFFER_EVENTS_MAX)] = 1_024
     policy: Policy = "eager"
     order: Literal["fifo", "none"] = "fifo"
     start: Start | None = None

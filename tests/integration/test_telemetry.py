@@ -210,3 +210,14 @@ def _lost(runtime: Runtime):
     runtime.node._ctx.effects = []
     runtime.node.sender.on_lost(runtime.telemetry.stream)
     return runtime.node._ctx.effects
+
+
+def test_a_client_that_publishes_in_sys_is_told_so(start):
+    b1 = start("b1")
+
+    async def main():
+        async with asyncio.timeout(15), gossamer.connect(b1.clients.address, group="$sys") as client:
+            with pytest.raises(gossamer.NotAuthorized, match="telemetry"):
+                await client.publish({"type": "sample", "node": "b1"}, ack="sent")
+
+    asyncio.run(main())
