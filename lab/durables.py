@@ -66,7 +66,7 @@ class Reader(Observer):
             return
         self.attached_count += 1
         self._epoch = attached.epoch
-        member = self._member()
+        member = self._of(node)
         assert member is not None
         self._base = self._delivered(member)
         if self.taken is None:

@@ -127,6 +127,12 @@ class Durables:
     def _loggers(self) -> tuple[NodeId, ...]:
         return tuple(node for node in self._membership.loggers if node in self._membership.active)
 
+    def _needed(self, new: bool) -> int:
+        """Of how many loggers the word is needed. That nobody knows a subscription takes a majority to say, and to make
+        one known a majority to keep it: or there would be two of it, on either side of a partition. To go on with one
+        that is known, a single logger is enough."""
+        return len(self._membership.loggers) // 2 + 1 if new else 1
+
     # What clients want ----------------------------------------------------------------------------------------------
 
     def attach(self, name: NodeId, start: Mapping[StreamId, int] | None) -> None:
@@ -178,7 +184,8 @@ class Durables:
                 attaching.vector[position.stream] = position.last
         if not message.more:
             attaching.answered[logger] = None
-            if all(node in attaching.answered for node in self._loggers):
+            everyone = all(node in attaching.answered for node in self._loggers)
+            if everyone and len(attaching.answered) >= self._needed(not attaching.known):
                 self._enter(message.name, attaching)
 
     def on_bookmarked(self, logger: NodeId, message: Bookmarked) -> None:
@@ -204,7 +211,8 @@ class Durables:
         patience = self._ctx.round - PATIENCE_ROUNDS
         for name, attaching in list(self._attaching.items()):
             silent = tuple(node for node in self._loggers if node not in attaching.answered)
-            if attaching.answered and (not silent or attaching.since < patience):
+            enough = len(attaching.answered) >= self._needed(not attaching.known)
+            if enough and (not silent or attaching.since < patience):
                 self._enter(name, attaching)
             else:
                 self._ctx.multicast(silent, Recall(name))
@@ -246,14 +254,14 @@ class Durables:
                 version = held.changed[streams[ENTRIES_MAX]] - 1
                 streams = [stream for stream in streams[:ENTRIES_MAX] if held.changed[stream] <= version]
             vector = tuple(Position(stream, held.vector[stream]) for stream in streams)
-            self._ctx.send(logger, Bookmark(name, held.epoch, version, vector))
+            self._ctx.send(logger, Bookmark(name, held.epoch, version, vector, confirmed == 0))
             held.told_at = self._ctx.now
 
     def _settle(self, name: NodeId, held: Held) -> None:
         """See whether enough loggers have it on disk to go on, or to let go."""
         have = [node for node, version in held.confirmed.items() if version >= held.wanted]
         late = [node for node in self._loggers if node not in have]
-        enough = bool(have) and (not late or held.since < self._ctx.round - PATIENCE_ROUNDS)
+        enough = len(have) >= self._needed(held.new) and (not late or held.since < self._ctx.round - PATIENCE_ROUNDS)
         if enough and held.leaving:
             del self.held[name]
         elif enough and not held.announced:
@@ -264,7 +272,7 @@ class Durables:
 class Bookmarks:
     """A logger's side: the bookmarks on its disk, and what waits for them."""
 
-    __slots__ = ("_ctx", "_membership", "_save", "_stability", "positions")
+    __slots__ = ("_ctx", "_epochs", "_membership", "_save", "_stability", "positions")
 
     def __init__(
         self,
@@ -278,6 +286,8 @@ class Bookmarks:
         self._membership = membership
         self._stability = stability
         self._save = save
+        self._epochs: dict[NodeId, int] = {}
+        """Those whose beginning was told in this life."""
         self.positions: dict[NodeId, dict[StreamId, int]] = {name: dict(vector) for name, vector in stored.items()}
 
     def on_recall(self, sender: NodeId, message: Recall) -> None:
@@ -299,14 +309,18 @@ class Bookmarks:
             if record is not None:
                 self._ctx.send(sender, Roster((), (record,), False))
             return False
-        self._save(
-            Marked(message.name, message.vector),
-            lambda: self._on_saved(sender, message),
-        )
+        # Who attached it has said where it begins: others may have, too, who never got to have it.
+        anew = message.whole and self._epochs.get(message.name, 0) < message.epoch
+        if anew:
+            self._epochs[message.name] = message.epoch
+            self._save(Marked(message.name, None), None)
+        self._save(Marked(message.name, message.vector), lambda: self._on_saved(sender, message, anew))
         return True
 
-    def _on_saved(self, sender: NodeId, message: Bookmark) -> None:
+    def _on_saved(self, sender: NodeId, message: Bookmark, anew: bool) -> None:
         known = self.positions.setdefault(message.name, {})
+        if anew:
+            known.clear()
         for stream, last in ((position.stream, position.last) for position in message.vector):
             if last > known.get(stream, -1):
                 known[stream] = last

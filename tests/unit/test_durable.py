@@ -55,16 +55,24 @@ def test_a_new_one_begins_with_what_comes_after_what_was_delivered():
     assert receive(me, "L", Bookmarked(NAME, epoch, 1)) == [Attached(NAME, epoch, {S: 4}, True)]
 
 
-def test_a_logger_that_is_silent_is_not_waited_for_for_ever_but_one_must_answer():
-    me, _ = node(loggers="KL")
+@pytest.mark.parametrize(("known", "enough"), [(True, "J"), (False, "JK")])
+def test_a_logger_that_is_silent_is_not_waited_for_for_ever(known, enough):
+    """One that knows it is enough to go on; that nobody knows it takes a majority to say, and to keep it another."""
+    me, _ = node(loggers="JKL")
     me.handle(Attach(NAME), 0.0)
     asked = [to for to, _ in sent(rounds(me, 2 * PATIENCE_ROUNDS), Recall)]
-    assert asked == [("K", "L")] * len(asked)
-    receive(me, "K", Recalled(NAME, False, ()))
-    assert not only(rounds(me, PATIENCE_ROUNDS + 2), Attached)
+    assert asked == [("J", "K", "L")] * len(asked)
+    for logger in enough:
+        assert NAME not in me.durables.held
+        receive(me, logger, Recalled(NAME, known, ()))
+        rounds(me, PATIENCE_ROUNDS + 2)
     epoch = me.durables.held[NAME].epoch
-    effects = receive(me, "K", Bookmarked(NAME, epoch, 1)) + rounds(me, PATIENCE_ROUNDS + 2)
-    assert only(effects, Attached) == [Attached(NAME, epoch, {}, True)]
+    found = []
+    for logger in enough:
+        assert found == []
+        effects = receive(me, logger, Bookmarked(NAME, epoch, 1)) + rounds(me, PATIENCE_ROUNDS + 2)
+        found = only(effects, Attached)
+    assert found == [Attached(NAME, epoch, {}, not known)]
 
 
 def test_without_loggers_there_is_nobody_to_keep_it():
@@ -78,7 +86,7 @@ def test_what_was_taken_is_told_until_each_logger_has_it():
     me.handle(Mark(NAME, found.epoch, {S: 4}), 1.0)
     me.handle(Mark(NAME, found.epoch - 1, {S: 99}), 1.0)
     told = dict(sent(rounds(me, 8), Bookmark))
-    expected = Bookmark(NAME, found.epoch, 2, (Position(S, 5), Position(T, 0)))
+    expected = Bookmark(NAME, found.epoch, 2, (Position(S, 5), Position(T, 0)), False)
     assert told == {("K",): expected, ("L",): expected}
     receive(me, "K", Bookmarked(NAME, found.epoch, 2))
     assert {to for to, _ in sent(rounds(me, 8), Bookmark)} == {("L",)}
@@ -152,6 +160,17 @@ def test_nothing_is_stable_beyond_a_bookmark_and_only_in_its_group():
     assert me.stability.stable("other/~a-1.0", 9) == 9
     persist(me, receive(me, "a", Bookmark(NAME, 7, 2, (Position(S, 6), Position(S, 2)))))
     assert me.stability.stable(S, 9) == 6
+
+
+def test_where_one_begins_is_said_by_who_attaches_it():
+    """Somebody attached it before, further on, and died before it could tell its client."""
+    me = logger()
+    persist(me, receive(me, "b", Bookmark(NAME, 7, 1, (Position(S, 9),), True)))
+    persist(me, receive(me, "a", Bookmark(NAME, 8, 1, (Position(S, 3),), True)))
+    assert me.bookmarks.positions[NAME] == {S: 3}
+    persist(me, receive(me, "a", Bookmark(NAME, 8, 2, (Position(S, 5),))))
+    persist(me, receive(me, "a", Bookmark(NAME, 8, 1, (Position(S, 3),), True)))
+    assert me.bookmarks.positions[NAME] == {S: 5}, "a copy that comes late says nothing new"
 
 
 def test_an_epoch_that_is_not_the_latest_counts_no_more():
