@@ -135,7 +135,12 @@ class Client:
         obsoletes: Iterable[EventId] = (),
         after: Iterable[EventId] = (),
     ) -> EventId:
-        """The same without waiting for anything: `BufferFull` if there is no room."""
+        """The same without waiting for anything: `BufferFull` if there is no room.
+
+        for price in (101.5, 101.7, 101.6):
+            client.publish_nowait({"type": "quote", "price": price}, key="IBM")
+        await client.flush()
+        """
         if type(attributes) is not dict or "specversion" in attributes:
             attributes, body, key = taken_apart(attributes, body, key)
         annotator, transport = self._annotator, self._transport
@@ -169,7 +174,10 @@ class Client:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> EventId:
-        """Publish a tombstone: the key has no value any more."""
+        """Publish a tombstone: the key has no value any more.
+
+        await client.delete("IBM", {"type": "quote", "reason": "delisted"})
+        """
         await self._wait_for_room(timeout)
         time_ns = self._clock.tick(_time_ns())
         id = self._post((self._open().delete(key, attributes, scope=scope, time_ns=time_ns),))
@@ -187,7 +195,10 @@ class Client:
         return Transaction(self, ack, timeout)
 
     async def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
-        """Wait until everything that was published so far is acknowledged."""
+        """Wait until everything that was published so far is acknowledged.
+
+        await client.flush("logged", timeout=5)
+        """
         last = self._open().next - 1
         if last >= 0:
             await self._wait_for(last, ack, timeout)
@@ -214,7 +225,12 @@ class Client:
 
     def seen(self, event: Event) -> None:
         """Take note of an event, so that what is published from here on comes after it, and who obsoletes it obsoletes
-        what it did."""
+        what it did.
+
+            event = await anext(sub)
+            client.seen(event)
+            await client.publish({"type": "correction"}, obsoletes=[event.id])
+        """
         self._open().seen(event)
         self._clock.observe(event.time_ns, time.time_ns())
 
@@ -239,7 +255,8 @@ class Client:
 
         sub = await client.subscribe("price > 100 AND symbol LIKE 'I%'")
         async for event in sub:
-            ...
+            print(event.key, event.attributes["price"])
+            break
         """
         self._open()
         check_options(buffer, policy, order)
@@ -276,7 +293,12 @@ class Client:
             raise
 
     async def close(self) -> None:
-        """Send what is not sent, say goodbye, and end all subscriptions."""
+        """Send what is not sent, say goodbye, and end all subscriptions.
+
+        client = await gossamer.connect("tcp://127.0.0.1:7400")
+        await client.publish({"type": "quote", "price": 101.5})
+        await client.close()
+        """
         if self._closed:
             return
         if self._transport.failure is None and self._annotator is not None:
@@ -422,12 +444,22 @@ class Transaction:
         rank: int | float | None = None,
         obsoletes: Iterable[EventId] = (),
     ) -> None:
-        """One more event of this transaction."""
+        """One more event of this transaction.
+
+        async with client.transaction() as tx:
+            tx.publish({"account": "a", "balance": 90}, key="a")
+        print(tx.id)
+        """
         attributes, body, key = taken_apart(attributes, body, key)
         self._parts.append(Part(attributes, body, key, rank, tuple(obsoletes)))
 
     def delete(self, key: str, attributes: Attributes | None = None) -> None:
-        """A tombstone, as one of its events."""
+        """A tombstone, as one of its events.
+
+        async with client.transaction() as tx:
+            tx.delete("a")
+            tx.publish({"account": "b", "balance": 200}, key="b")
+        """
         self._parts.append(Part(attributes or {}, key=key, deleted=True))
 
     async def __aenter__(self) -> "Transaction":

@@ -169,7 +169,12 @@ class Subscription:
         return self._current[at]
 
     async def batches(self) -> AsyncIterator[list[Said]]:
-        """What is there, several events at a time: less work for each."""
+        """What is there, several events at a time: less work for each.
+
+        async for batch in sub.batches():
+            print(len(batch), batch[0].attributes)
+            break
+        """
         while True:
             if self._at < len(self._current):
                 batch = self._current[self._at :]
@@ -202,7 +207,10 @@ class Subscription:
             return self._track.position(each for each in untaken if each is not None)
 
     async def update(self, selector: str | Selector) -> None:
-        """From now on another selector counts; what is on its way may still match the old one."""
+        """From now on another selector counts; what is on its way may still match the old one.
+
+        await sub.update("price > 200 OR symbol = 'IBM'")
+        """
         self.selector = str(selector if isinstance(selector, Selector) else Selector(selector))
         await self._settle()
 
@@ -217,7 +225,12 @@ class Subscription:
         await settled
 
     async def close(self) -> None:
-        """Nothing more is wanted; an iteration that waits comes to its end."""
+        """Nothing more is wanted; an iteration that waits comes to its end.
+
+        sub = await client.subscribe("price > 100")
+        await sub.close()
+        print([event async for event in sub])
+        """
         if not self._closed:
             self._closed = True
             self._close(self)

@@ -49,7 +49,10 @@ class Subscription:
         return self.get()
 
     def get(self, timeout: float | None = None) -> Said:
-        """The next one; `Timeout` if there is none in time, and nothing is lost by that."""
+        """The next one; `Timeout` if there is none in time, and nothing is lost by that.
+
+        event = sub.get(timeout=5)
+        """
         said = self._client._wait(_next(self._subscription), timeout)
         if said is None:
             raise StopIteration
@@ -66,11 +69,17 @@ class Subscription:
         return self._subscription.position
 
     def update(self, selector: str | Selector) -> None:
-        """From now on another selector counts."""
+        """From now on another selector counts.
+
+        sub.update("price > 200")
+        """
         self._client._wait(self._subscription.update(selector))
 
     def close(self) -> None:
-        """Nothing more is wanted."""
+        """Nothing more is wanted.
+
+        sub.close()
+        """
         self._client._wait(self._subscription.close())
 
     def __enter__(self) -> "Subscription":
@@ -106,7 +115,10 @@ class Client:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> EventId:
-        """Publish an event, and return its id; see `gossamer.Client.publish`."""
+        """Publish an event, and return its id; see `gossamer.Client.publish`.
+
+        id = client.publish({"type": "quote", "price": 101.5}, key="IBM", ack="sent")
+        """
         while True:
             try:
                 id = self.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes)
@@ -127,17 +139,26 @@ class Client:
         scope: Scope = "publisher",
         obsoletes: Iterable[EventId] = (),
     ) -> EventId:
-        """The same without waiting for anything: `BufferFull` if there is no room."""
+        """The same without waiting for anything: `BufferFull` if there is no room.
+
+        client.publish_nowait({"type": "quote", "price": 101.5}, key="IBM")
+        """
         with self._lock:
             return self._client.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes)
 
     def delete(self, key: str, attributes: Attributes | None = None, *, ack: Ack | None = None) -> EventId:
-        """Publish a tombstone: the key has no value any more."""
+        """Publish a tombstone: the key has no value any more.
+
+        client.delete("IBM")
+        """
         with self._lock:
             return self._wait(self._client.delete(key, attributes, ack=ack))
 
     def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
-        """Wait until everything that was published so far is acknowledged."""
+        """Wait until everything that was published so far is acknowledged.
+
+        client.flush("logged", timeout=5)
+        """
         self._wait(self._client.flush(ack, timeout))
 
     def subscribe(
@@ -150,14 +171,21 @@ class Client:
         policy: Policy = "eager",
         notices: bool = False,
     ) -> Subscription:
-        """Subscribe to what matches a selector; see `gossamer.Client.subscribe`."""
+        """Subscribe to what matches a selector; see `gossamer.Client.subscribe`.
+
+        with client.subscribe("price > 100") as sub:
+            print(next(sub).attributes)
+        """
         subscribing = self._client.subscribe(
             selector, start=start, order=order, buffer=buffer, policy=policy, notices=notices
         )
         return Subscription(self, self._wait(subscribing))
 
     def seen(self, event: Event) -> None:
-        """Take note of an event; see `gossamer.Client.seen`."""
+        """Take note of an event; see `gossamer.Client.seen`.
+
+        client.seen(sub.get())
+        """
         with self._lock:
             self._client.seen(event)
 
@@ -172,7 +200,10 @@ class Client:
         return self._client.stream
 
     def close(self) -> None:
-        """Send what is not sent, say goodbye, and end all subscriptions."""
+        """Send what is not sent, say goodbye, and end all subscriptions.
+
+        client.close()
+        """
         if self._thread.is_alive():
             self._wait(self._client.close())
             self._end_loop()
@@ -215,7 +246,11 @@ def connect(
     listen: str | None = None,
     peers: Sequence[str] = (),
 ) -> Client:
-    """Connect as `gossamer.connect` does, and wait until that is done."""
+    """Connect as `gossamer.connect` does, and wait until that is done.
+
+    client = gossamer.sync.connect("tcp://127.0.0.1:7400")
+    client.close()
+    """
     return Client(
         asynchronous.connect(
             url, group=group, publisher=publisher, spool=spool, timeout=timeout, data=data, listen=listen, peers=peers
