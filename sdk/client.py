@@ -253,10 +253,10 @@ class Client:
         `start` may be "all" that the loggers have, the "latest" event of each key, a time with its zone (what was
         published then or later), or the `position` of an earlier subscription; what comes next follows without a gap.
 
-        sub = await client.subscribe("price > 100 AND symbol LIKE 'I%'")
-        async for event in sub:
-            print(event.key, event.attributes["price"])
-            break
+            sub = await client.subscribe("price > 100 AND symbol LIKE 'I%'")
+            async for event in sub:
+                print(event.key, event.attributes["price"])
+                break
         """
         self._open()
         check_options(buffer, policy, order)
