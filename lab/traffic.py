@@ -133,6 +133,8 @@ def symbol(number: int) -> str:
 # The game, 000 §6 -----------------------------------------------------------------------------------------------------
 
 GAME_ROUNDS = 11_696
+GAME_S = 360.0
+"""A session: about six minutes."""
 GAME_LASTING = 36
 """Items that are there from beginning to end: players, weapons, doors. The rest of the 42.33 comes and goes."""
 SHOTS_A_ROUND = 0.385
@@ -189,6 +191,13 @@ def game(rng: Random, rounds: int = GAME_ROUNDS) -> Iterator[Content]:
             else:
                 flying.append(item)
         shots = flying
+
+
+def round_start_s(content: Content) -> float:
+    """When the round of a game's message begins: all messages of a round come at once."""
+    turn = content.attributes["round"]
+    assert isinstance(turn, int)
+    return turn * GAME_S / GAME_ROUNDS
 
 
 def _lasting_items(rng: Random) -> list[_Item]:

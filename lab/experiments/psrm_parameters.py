@@ -13,7 +13,7 @@ from statistics import fmean
 from gossamer.lab import epidemic
 from gossamer.lab.epidemic import Load, Policy
 from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
-from gossamer.lab.experiments.sweep import check_positive, interval, numbers, sweep
+from gossamer.lab.experiments.sweep import check_positive, interval, largest, numbers, sweep
 from gossamer.messages.errors import UsageError
 
 SMALL_BUFFER = 3
@@ -119,16 +119,7 @@ def max_rate(
         )
         return outcome.share >= goal
 
-    low, high = 0.0, rate_max
-    if gets_through(high):
-        return high
-    while high - low > step:
-        middle = (low + high) / 2
-        if gets_through(middle):
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return largest(gets_through, 0.0, rate_max, step)
 
 
 EXPECTED = (

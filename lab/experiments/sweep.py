@@ -53,6 +53,16 @@ def _each(measure: Callable[..., Outcome], jobs: Sequence[tuple[Any, ...]], proc
             yield from pool.map(measure, *zip(*jobs, strict=True))
 
 
+def largest(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:
+    """Up to where something holds, by halving to within `step`; it holds at `low`, and stops holding only once."""
+    if holds(high):
+        return high
+    while high - low > step:
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
 def interval(samples: Sequence[float]) -> float:
     """Half the width of the 95 % confidence interval of the mean; 0 for a single sample, of which nobody knows."""
     if len(samples) < 2:
