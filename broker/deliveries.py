@@ -472,6 +472,9 @@ class Deliveries:
             "queued_events": sum(len(each.feed) for each in waiting),
             "queued_bytes": sum(each.feed.queue.bytes for each in waiting),
             "behind_log_bytes": sum(group.log_bytes for group in self._groups.values()),
+            "subscriptions_reading": len(self.readings),
+            "pages_read": self.readings.pages,
+            "pages_failed": self.readings.failures,
         }
 
     def consumers(self, count: int) -> list[Subscriber]:

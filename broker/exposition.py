@@ -18,7 +18,10 @@ from gossamer.broker.telemetry import figures, gossamer_version, links_of
 OF = ("node", "role")
 KINDS = {"messages_sent": "kind", "events_skipped": "reason", "refusals": "code"}
 """The label of those that are counted by kind."""
-TOTALS = ("rounds", "store_commits", "store_damaged")
+TOTALS = (
+    "rounds", "pages_read", "pages_failed", "store_commits", "store_damaged", "store_packets", "store_derived_events",
+    "store_pages",
+)  # fmt: skip
 """Of the other figures, those that only grow."""
 ELSEWHERE = ("repaired_", "purged_")
 """Told with labels."""

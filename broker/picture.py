@@ -23,7 +23,7 @@ SHOWN = (
     "latency_delivered_p99_ms", "latency_logged_p50_ms", "latency_logged_p99_ms", "loop_busy", "streams",
     "streams_incomplete", "send_buffer_bytes", "links_queued_bytes", "events_published", "events_delivered",
     "events_stored", "events_lost", "fallen_behind", "repaired_gossip", "repaired_logger", "client_errors",
-    "peer_errors", "refusals", "store_commits", "store_lag_events",
+    "peer_errors", "refusals", "store_commits", "store_lag_packets",
 )  # fmt: skip
 """What is shown of a member, as far as it has it."""
 TOTALS = (

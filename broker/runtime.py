@@ -86,8 +86,7 @@ class Store(Protocol):
     def load(self, token: int, spans: tuple[Span, ...]) -> None: ...
     def scan(self, token: int, read: Read, lacks: tuple[Span, ...]) -> None: ...
     def collect(self, stream: StreamId, last: int) -> None: ...
-    @property
-    def trouble(self) -> str | None:
+    def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
 
     def figures(self) -> Mapping[str, int]:
@@ -269,8 +268,8 @@ class Runtime:
             found.append(f"failed: {self.failure!r}")
         elif self.status != "member":
             found.append(f"not a member of the mesh, but {self.status}")
-        if self.store is not None and self.store.trouble is not None:
-            found.append(f"disk: {self.store.trouble}")
+        if self.store is not None:
+            found += [f"disk: {reason}" for reason in self.store.troubles()]
         if self.node.sender.bytes >= self.node._ctx.config.send_buffer_bytes_max:
             found.append("publishers wait: the loggers do not keep up")
         return found

@@ -43,7 +43,7 @@ Wait = Annotated[float, typer.Option("--timeout", help="Seconds to wait for an a
 COLUMNS = (
     ("clients", "clients"), ("subscriptions", "subs"), ("events_published_per_s", "published/s"),
     ("events_matched_per_s", "to clients/s"), ("queued_events", "queued"), ("subscriptions_behind", "behind"),
-    ("events_lost", "lost"), ("events_stored", "stored"), ("streams_incomplete", "gaps"),
+    ("events_lost", "lost"), ("events_stored", "stored"), ("store_lag_packets", "lag"), ("streams_incomplete", "gaps"),
     ("latency_delivered_p50_ms", "p50 ms"), ("latency_delivered_p99_ms", "p99 ms"), ("loop_busy", "busy"),
 )  # fmt: skip
 

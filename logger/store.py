@@ -149,6 +149,11 @@ class Store:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
+    @property
+    def number(self) -> int:
+        """Of the packet that was logged last, among all that ever were."""
+        return self._number
+
     def stored(self) -> Stored:
         """What a node that starts on this store finds."""
         return Stored(

@@ -87,7 +87,21 @@ class Writer:
 
     def figures(self) -> dict[str, int]:
         """For telemetry."""
-        return {"commits": self.commits, "waiting": self._jobs.qsize(), "damaged": self._store.damaged}
+        deriving = self.keeper.deriving
+        derived = deriving.number  # None until it has looked
+        return {
+            "commits": self.commits,
+            "waiting": self._jobs.qsize(),
+            "damaged": self._store.damaged,
+            "packets": self._store.number,
+            "lag_packets": 0 if derived is None else max(0, self._store.number - derived),
+            "derived_events": deriving.events,
+            "pages": self.reader.pages,
+        }
+
+    def troubles(self) -> list[str]:
+        """What is wrong with the disk, while something is."""
+        return [reason for reason in (self.trouble, self.keeper.trouble) if reason is not None]
 
     def close(self) -> None:
         """Write what was asked for, unless the disk does not let us, and let go of the store."""
