@@ -1,4 +1,4 @@
-"""Quotes in one process: a selector, a slow reader that is never out of date for long, and a publisher that never waits.
+"""Quotes in one process: a selector, a slow reader that is never out of date for long, a publisher that never waits.
 
 A broker and a logger are started here. Ten thousand quotes of four symbols are published as fast as they go; one
 subscriber wants those above 100, the other takes a millisecond for each quote and is given the newest of each symbol.

@@ -1,7 +1,7 @@
 """Telemetry: a board of what is too hot *now*, kept right by a filter that says when something has left it.
 
-Two hundred sensors report; the board subscribes to what is above 90 degrees. When a sensor cools down its new value does
-not match, so the board would never hear of it, and go on showing an alarm. With `notices=True` it is told: `Left`.
+Two hundred sensors report; the board subscribes to what is above 90 degrees. When a sensor cools down its new value
+does not match, so the board would never hear of it, and go on showing an alarm. With `notices=True` it is told: `Left`.
 """
 
 import asyncio
