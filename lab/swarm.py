@@ -195,6 +195,7 @@ def _draw_semantics(rng: random.Random) -> dict[str, Any]:
         "purge_above_bytes": rng.choice((0, 500, 32 * 2**20)),
         "purge_send_buffer": rng.random() < 0.5,
         "groups": {DEFAULT_GROUP: Group(purging=rng.random() < 0.85, backpressure=rng.random() < 0.25)},
+        "link_patience_s": rng.choice((0.0, 0.0, 0.2)),
     }
 
 

@@ -220,7 +220,7 @@ def decode_events(stream: StreamId, seqs: Sequence[int], blob: bytes) -> list[Ev
     # The blob is the body of a msgpack array: give it the header, and decode the whole run in one call.
     events = _events.decode(b"\xdd" + len(seqs).to_bytes(4, "big") + blob)
     # One by one in Python this would take half as long again as the decoding.
-    ids = map(_tuple, repeat(EventId), zip(repeat(stream), seqs))
+    ids = map(_tuple, repeat(EventId), zip(repeat(stream), seqs, strict=False))
     deque(map(force_setattr, events, repeat("id"), ids), maxlen=0)
     return events
 

@@ -91,6 +91,9 @@ class Config:
     link_policy: Literal["eager", "lazy", "random", "drop-new"] = "eager"
     """What a full link buffer drops: what is obsolete, at once (eager) or when there is no room (lazy), then at random;
     or just at random, or the newest. What is dropped without being obsolete is repaired later."""
+    link_patience_s: float = 1.0
+    """With `eager` and a window: nothing is purged before something has waited so long. A link that is behind for a
+    moment loses nothing that way; one that stays behind is so by little more than this. 0: at once."""
     purge_above_bytes: int = 32 * 2**20
     """A gossip or send buffer with more than this is thinned, each round, by what is obsolete for something safe."""
     purge_send_buffer: bool = False
@@ -129,6 +132,7 @@ class Config:
             ("link_bandwidth_bps", self.link_bandwidth_bps is None or self.link_bandwidth_bps > 0, "> 0, or None"),
             ("link_buffer_events_max", self.link_buffer_events_max >= 1, ">= 1"),
             ("link_buffer_bytes_max", self.link_buffer_bytes_max >= 1, ">= 1"),
+            ("link_patience_s", self.link_patience_s >= 0, ">= 0"),
             ("window_events", self.window_events >= 1, ">= 1"),
             ("window_patience_s", self.window_patience_s > 0, "> 0"),
             ("expire_s", self.expire_s >= self.retain_s, ">= retain_s"),

@@ -5,8 +5,10 @@
 A link admits by a window of bytes that its peer has not taken in yet, by a configured bandwidth, or both. As long as it
 admits, nothing waits and nothing is purged, so an unsaturated link costs no latency. When it does not, events wait
 here, singly, and what a newer one obsoletes is purged: a newer one that waits, or one that merely passes through this
-node, since the peer will hear of it one way or another. A large packet of which nothing can ever be obsolete waits as
-a whole, since there is nothing to look for in it; but not for a bandwidth, which admits event by event.
+node, since the peer will hear of it one way or another. A window may be full for a moment only: as long as nothing has
+waited for `link_patience_s`, what is obsolete goes as well, if there is room. A large packet of which nothing can ever
+be obsolete waits as a whole, since there is nothing to look for in it; but not for a bandwidth, which admits event by
+event.
 
 What is purged must not come back as a request for repair. So the next packet on the link carries a mark for it (a hole
 that names what obsoleted it: protocol/marks.py), final if that is safe. What is dropped for want of room without being
@@ -53,8 +55,8 @@ CHAIN_MAX = 64
 _Way = tuple[NodeId | None, int]
 """How an event travels: the origin and hops of its `Data`, or None for a `Repair`."""
 
-_Piece = tuple[int, Head | None, int, tuple[bytes | Packet, _Way]]
-"""What waits in a link's buffer: seq, head, size, and the bytes of one event, or a packet of several, and its way."""
+_Piece = tuple[int, Head | None, int, tuple[bytes | Packet, _Way, float]]
+"""What waits in a link's buffer: seq, head, size; the bytes of an event or a packet of several, its way, since when."""
 
 
 class Link:
@@ -112,7 +114,8 @@ class Links:
     """All links of a node; without window and bandwidth it does nothing."""
 
     __slots__ = (
-        "_bytes_per_s", "_ctx", "_due", "_epoch", "_is_logger", "_is_safe", "_links", "_movable", "_saturated",
+        "_bytes_per_s", "_ctx", "_due", "_epoch", "_is_logger", "_is_safe", "_links", "_movable", "_patience_s",
+        "_saturated",
         "_window", "enabled",
     )  # fmt: skip
 
@@ -127,6 +130,8 @@ class Links:
         self._is_logger = is_logger
         self._window = config.link_window_bytes
         self._bytes_per_s = None if config.link_bandwidth_bps is None else config.link_bandwidth_bps / 8
+        eager = config.link_policy == "eager" and self._bytes_per_s is None
+        self._patience_s = config.link_patience_s if eager else 0.0
         self._links: dict[NodeId, Link] = {}
         self._saturated: dict[NodeId, Link] = {}
         self._movable: dict[NodeId, Link] = {}
@@ -191,6 +196,10 @@ class Links:
         way: _Way = (message.origin, message.hops) if isinstance(message, Data) else (None, 0)
         self._saturated[node] = link
         self._arm(link)
+        if self._patience_s:
+            head = link.buffer.peek()
+            late = head is not None and self._ctx.now - head.payload[2] >= self._patience_s
+            self._note(link, link.buffer.be_eager(late))
         for packet, heads in packets:
             for hole in packet.holes:
                 for seq in range(hole.first, hole.last + 1):
@@ -209,13 +218,13 @@ class Links:
 
     def _pieces(self, link: Link, packet: Packet, heads: list[Head], way: _Way) -> list[_Piece]:
         """What of a packet does not wait yet, as it is to wait."""
-        first, last = packet.first, packet.last
+        first, last, now = packet.first, packet.last, self._ctx.now
         lacking = link.lacks(packet.stream, first, last)
         if not heads and not packet.holes and packet.count >= WHOLE_EVENTS and self._bytes_per_s is None:
             parts = [packet.cut(*part) for part in lacking]
-            return [(part.first, None, len(part.blob), (part, way)) for part in parts]
+            return [(part.first, None, len(part.blob), (part, way, now)) for part in parts]
         pieces: list[_Piece] = [
-            (seq, head, len(piece), (piece, way))
+            (seq, head, len(piece), (piece, way, now))
             for (seq, piece), head in zip(packet.encoded(), heads or repeat(None), strict=False)
         ]
         if way[0] is None and packet.stream in link.marks:  # purged here, and the peer is about to be told
@@ -229,7 +238,7 @@ class Links:
     def _wait(self, link: Link, stream: StreamId, pieces: list[_Piece]) -> None:
         if pieces:
             seqs = link.seqs.setdefault(stream, IntervalSet())
-            for seq, _, _, (piece, _) in pieces:
+            for seq, _, _, (piece, _, _) in pieces:
                 seqs.add(seq, piece.last if isinstance(piece, Packet) else seq)
             self._note(link, link.buffer.extend(stream, pieces))
 

@@ -187,6 +187,13 @@ class PurgingBuffer:
         self._mark(victims, by)
         return ()
 
+    def be_eager(self, eager: bool) -> Sequence[Omitted]:
+        """From now on purge at once what becomes obsolete, and now what has, or (False) only when there is no room."""
+        if self._index is None or self._eager == eager:
+            return ()
+        self._eager = eager
+        return self._purge_marked() if eager else ()
+
     # Going out ------------------------------------------------------------------------------------------------------
 
     def take(self, events_max: int, bytes_max: int = BYTES_MAX) -> list[Entry]:

@@ -249,6 +249,7 @@ CONFIGS = st.builds(
     link_bandwidth_bps=st.sampled_from([None, None, 20_000.0]),
     link_buffer_events_max=st.sampled_from([3, 10, 1_024]),
     link_policy=st.sampled_from(["eager", "eager", "lazy"]),
+    link_patience_s=st.sampled_from([0.0, 0.0, 0.05]),
     purge_above_bytes=st.sampled_from([0, 200, 32 * 2**20]),
     purge_send_buffer=st.booleans(),
     hold_bytes_max=st.sampled_from([500, 64 * 2**20]),

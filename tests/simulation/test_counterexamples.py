@@ -43,7 +43,11 @@ def endless_chain(factory: NodeFactory | None) -> tuple[World, Checker]:
     world = World(3, config=config, node_factory=factory)
     checker = watched(world, config)
     world.add("L", logger=True)
-    world.add("p", peers=("L",), config=Config(faults=1, link_window_bytes=2_000, link_buffer_events_max=100_000))
+    world.add(
+        "p",
+        peers=("L",),
+        config=Config(faults=1, link_window_bytes=2_000, link_patience_s=0.0, link_buffer_events_max=100_000),
+    )
     for name in "qr":
         world.add(name, peers=("L",))
     world.run(2.0)
@@ -82,7 +86,7 @@ def crash_after_purging(factory: NodeFactory | None) -> Checker:
     world = World(3, config=config, node_factory=factory)
     checker = watched(world, config)
     world.add("r")
-    world.add("p", peers=("r",), config=Config(faults=1, link_window_bytes=60))
+    world.add("p", peers=("r",), config=Config(faults=1, link_window_bytes=60, link_patience_s=0.0))
     world.add("q", peers=("r",))
     assert world.run_until(lambda: all(life.status == "member" for life in checker.lives.values()), 10.0)
     stuck = DropIf(lambda source, to, message: (source, to) == ("q", "p") and isinstance(message, Taken))

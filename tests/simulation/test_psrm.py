@@ -188,7 +188,7 @@ def test_a_mesh_with_every_link_saturated_goes_on_delivering() -> None:
 
 def test_what_is_acknowledged_as_logged_survives_every_broker() -> None:
     """A mark is no excuse to a logger, final or not, without what it names: that may be in brokers' memory alone."""
-    world = World(3, config=Config(link_window_bytes=60))
+    world = World(3, config=Config(link_window_bytes=60, link_patience_s=0.0))
     world.add("L", logger=True)
     acked: list[int] = []
 

@@ -35,7 +35,7 @@ class Bench:
     """The links of a node. What goes out is told as `kind first-last [holes]`."""
 
     def __init__(self, safe=(), loggers=(), **config):
-        self.ctx = context(**({"link_window_bytes": SIZE} | config))
+        self.ctx = context(**({"link_window_bytes": SIZE, "link_patience_s": 0.0} | config))
         self.safe = set(safe)
         self.links = Links(self.ctx, lambda event: event in self.safe, lambda node: node in loggers)
         self.epoch = {}
@@ -498,7 +498,7 @@ def test_a_node_whose_link_is_due_is_woken_for_it():
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_new_connection_or_a_new_life_of_a_peer_begins_a_new_session(restart):
-    me, _ = node(brokers="b", link_window_bytes=1)
+    me, _ = node(brokers="b", link_window_bytes=1, link_patience_s=0.0)
     own = S.replace("~a", "~me")
     for content in keyed(0, "x", "y").events():
         me.handle(Publish(own, (content,)), 0.0)
@@ -511,7 +511,7 @@ def test_a_new_connection_or_a_new_life_of_a_peer_begins_a_new_session(restart):
 
 
 def test_what_comes_to_a_node_thins_what_it_has_waiting():
-    me, _ = node(brokers="ab", link_window_bytes=1, strategy="gossip", fanout=2, hops=2)
+    me, _ = node(brokers="ab", link_window_bytes=1, link_patience_s=0.0, strategy="gossip", fanout=2, hops=2)
     receive(me, "a", Data("a", keyed(0, "x"), 1))
     receive(me, "a", Data("a", keyed(1, "x"), 1))
     assert me.links.waiting() == {"b": (1, len(keyed(1, "x").blob))}
@@ -585,3 +585,24 @@ def test_marks_alone_go_after_what_they_name():
     packets = [message.packet for _, message in sent(bench.send_taken(), Data)]
     assert [bool(each.blob) for each in packets] == [True, False]
     assert packets[0].last == EVENTS_MAX + 9
+
+
+# Patience -------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_purged_before_something_has_waited_for_long():
+    bench = closed(link_patience_s=1.0)
+    assert bench.events(keyed(0, "x"), keyed(1, "x")) == []
+    assert len(bench.links._links["b"].buffer) == 2
+    assert bench.everything_taken() == ["0 1"], "a link that was behind for a moment"
+    bench.saturate()
+    assert bench.events(keyed(2, "x"), keyed(3, "x")) == []
+    bench.ctx.now += 1.0
+    assert bench.events(keyed(4, "x")) == []
+    assert bench.everything_taken() == ["2-3→4 4"]
+
+
+def test_without_room_there_is_no_patience():
+    bench = closed(link_patience_s=1.0, link_buffer_events_max=2)
+    assert bench.events(keyed(0, "x"), keyed(1, "x"), keyed(2, "y")) == []
+    assert bench.everything_taken() == ["0→1 1 2"]
