@@ -62,7 +62,7 @@ class Meter:
 async def publish(system: str, url: str) -> None:
     publisher = await SYSTEMS[system].publisher(url)
     say("ready")
-    for line in sys.stdin:
+    while line := await asyncio.to_thread(sys.stdin.readline):
         order = json.loads(line)
         count, rate = order["count"], order["rate"]
         cpu_s, began = time.process_time(), time.monotonic()

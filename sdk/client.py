@@ -161,7 +161,7 @@ class Client:
             )
             encoded = encode_content(content)
         transport.outbox.append(encoded)
-        if not transport.flying or not seq % PACKET_EVENTS_MAX:
+        if time_ns >= transport.patient_until_ns or not transport.flying or not seq % PACKET_EVENTS_MAX:
             transport.pump()
         return _tuple(EventId, (annotator.stream, seq))
 

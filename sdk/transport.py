@@ -9,8 +9,8 @@ and sends what it has by itself (`attend`, `pump`): handing each to another thre
 the rest. The thread here opens and ends sessions, keeps them alive, and does everything when the loop does not come:
 what lies on the socket for `GRACE_MS` it takes.
 
-Events leave at once when nothing is under way; while something is, they gather, and leave together when it has been
-taken, or when they fill a packet. So at low rates a packet is one event, and at high rates packets are large.
+Events leave at once when nothing has left for `GATHER_NS`, or nothing is under way; else they gather, and leave when
+that has been taken, or when they fill a packet. So at low rates a packet is one event, and at high rates it is large.
 
 When the broker is gone (its connection breaks, it falls silent, or it says farewell) the next of the urls is tried. A
 new session tells the new broker what the old one knew, and sends again what was not acknowledged; the numbers in the
@@ -73,6 +73,7 @@ PACKET_BYTES_MAX = 512 * 1024
 """A packet is filled up to here; one event may be larger."""
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
+GATHER_NS = 500_000
 PING_S = 2.0
 SILENCE_S = 8.0
 HELLO_S = 2.0
@@ -162,6 +163,8 @@ class Transport:
         """The last number that may be used."""
         self.flying: deque[int] = deque()
         """The last seqs of packets that are on their way to the broker."""
+        self.patient_until_ns = 0
+        """Until then a packet that is not full waits for those."""
         if spool is not None and spool.next is not None:
             self._take_up(spool, spool.next)
 
@@ -178,6 +181,7 @@ class Transport:
         self._descriptor = -1
         self._at_socket = threading.Lock()
         self._more = False
+        self._sent = False
         self._attended = False
         """Whether the application's loop has been here since we looked."""
         self._poller = zmq.Poller()
@@ -212,8 +216,11 @@ class Transport:
     def wake(self) -> None:
         if not self.woken:
             self.woken = True
-            with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
-                self._waker.send(b"\0")
+            self._stir()
+
+    def _stir(self) -> None:
+        with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
+            self._waker.send(b"\0")
 
     def attend(self) -> None:
         """The application's loop was told that something has come."""
@@ -227,13 +234,17 @@ class Transport:
             return
         try:
             more = self._welcomed and self._exchange(time.monotonic(), self._take_here)
+            stir = more and not self._more
+            self._more = self._more or more
         except GossamerError as error:
-            more = False
+            more = stir = False
             self._command(partial(self._end, error))
         finally:
             self._at_socket.release()
         if more:
             self._on_more()
+        if stir:  # it does what is left if the loop does not
+            self._stir()
 
     def subscribe(self, receiver: Receiver) -> None:
         self._command(lambda: self._subscribe(receiver))
@@ -281,27 +292,34 @@ class Transport:
 
     def _turn(self) -> None:
         ready = dict(self._poller.poll(0 if self._more else self._patience_ms()))
-        if self._descriptor in ready and self._attended:
+        self._drain_wakeup()
+        if self._attended and not self.woken and (self._more or self._descriptor in ready):
             self._attended = False
             self._doze.poll(GRACE_MS)
-        with suppress(BlockingIOError):
-            self._wakeup.recv(64)
+            self._drain_wakeup()
         woken, self.woken = self.woken, False  # before looking: what comes after wakes again
         with self._at_socket:
             now = time.monotonic()
+            self._sent = False
             if self._monitor is not None and self._monitor in ready:
                 self._reopen()
             while self._commands:
                 self._commands.popleft()()
             self._on_time(now)
-            if self._more or woken or not self._attended:
+            if woken or not self._attended:
                 self._more = self._exchange(now, self._take)
-            elif self._is_readable:
-                self._on_more()
+            else:
+                self._more = self._sent and self._is_readable
+        if self._more and self._attended:
+            self._on_more()
+
+    def _drain_wakeup(self) -> None:
+        with suppress(BlockingIOError):
+            self._wakeup.recv(64)
 
     def _exchange(self, now: float, take: Callable[[FromBroker, int], None]) -> bool:
-        """Send what there is, and take what has come, some of it; whether there is more. It ends by looking, since
-        sending may have noticed what came, and then the descriptor says nothing of it."""
+        """Send what there is, and take what has come, some of it; whether there is more. It ends by looking: sending
+        may have noticed what came, and then the descriptor says nothing of it any more."""
         for _ in range(BURST):
             if self._welcomed:
                 self._publish()
@@ -462,12 +480,13 @@ class Transport:
             if self._unsent:
                 packet = self._unacked[len(self._unacked) - self._unsent]
                 self._unsent -= 1
-            elif outbox and (not flying or len(outbox) >= PACKET_EVENTS_MAX):
+            elif outbox and (not flying or len(outbox) >= PACKET_EVENTS_MAX or time.time_ns() >= self.patient_until_ns):
                 packet = self._pack()
             else:
                 return
             self._send(Publish(packet))
             flying.append(packet.last)
+            self.patient_until_ns = time.time_ns() + GATHER_NS
 
     def _pack(self) -> Packet:
         outbox = self.outbox
@@ -584,6 +603,7 @@ class Transport:
             self._send(Unsubscribe(receiver.number))
 
     def _send(self, message: FromClient) -> None:
+        self._sent = True
         if self._dealer is not None:
             with suppress(zmq.Again):  # unbounded, as long as there is a connection; without one there is no session
                 self._dealer.send(encode(message), _NOBLOCK)

@@ -447,6 +447,22 @@ def test_an_application_that_blocks_its_loop_stays_connected(brokers):
     run(main)
 
 
+def test_what_was_published_leaves_though_the_loop_is_blocked(brokers):
+    broker = brokers()
+
+    async def main():
+        async with gossamer.connect(broker.url) as client:
+            for round in range(60):
+                for n in range(1 + round % 7):
+                    await client.publish({"n": n})
+                    if not round % 3:  # at another moment of what the transport's thread does
+                        await asyncio.sleep(0.0003)
+                last = client.pending + client._transport.acked
+                until(lambda last=last: client._transport.acks.sent >= last)
+
+    run(main)
+
+
 def test_what_is_too_much_is_refused_to_the_one_at_fault(brokers):
     broker = brokers(subscriptions_max=1, selector_length_max=50)
 
