@@ -111,6 +111,8 @@ class Clients(Protocol):
     def on_refused(self, refused: Refused) -> None: ...
     def on_ready(self, ready: Ready) -> None: ...
     def on_numbers(self, numbers: Numbers) -> None: ...
+    def on_attached(self, attached: Attached) -> None: ...
+    def on_detached(self, detached: Detached) -> None: ...
     def figures(self) -> dict[str, int]: ...
     def consumers(self) -> Iterable[dict[str, Any]]: ...
     def on_page(self, paged: Paged) -> None: ...
@@ -217,8 +219,8 @@ class Runtime:
             Refused: self._refused,
             Ready: self._ready,
             Numbers: self._numbers,
-            Attached: _ignore,
-            Detached: _ignore,
+            Attached: self._attached,
+            Detached: self._detached,
             Became: self._became,
             Persist: self._persist,
             Load: self._load,
@@ -519,6 +521,14 @@ class Runtime:
     def _numbers(self, numbers: Numbers) -> None:
         if self.clients is not None:
             self.clients.on_numbers(numbers)
+
+    def _attached(self, attached: Attached) -> None:
+        if self.clients is not None:
+            self.clients.on_attached(attached)
+
+    def _detached(self, detached: Detached) -> None:
+        if self.clients is not None:
+            self.clients.on_detached(detached)
 
     def _became(self, became: Became) -> None:
         self.status = became.status

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
 import zmq
 
 from gossamer.broker.addresses import advertised, keep_alive, split
@@ -25,7 +26,7 @@ from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Subscriber
 from gossamer.broker.journal import Journal
 from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
-from gossamer.matching import SelectorError
+from gossamer.matching import Selector, SelectorError
 from gossamer.messages import session as session_messages
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
 from gossamer.messages.event import Attributes
@@ -56,15 +57,19 @@ from gossamer.messages.session import (
     Publish,
     Refusal,
     Resend,
+    Start,
     Subscribe,
     Subscribed,
+    Taken,
     Unsubscribe,
+    Unsubscribed,
     Welcome,
     decode_from_client,
     encode,
 )
-from gossamer.protocol.effects import Acked, Numbers, Paged, Ready, Refused, Skip
-from gossamer.protocol.inputs import Abandon, Adopt, Claim, Close, Forward, Input
+from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, durable_id
+from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
+from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Input, Mark
 from gossamer.protocol.node import Node
 
 BURST = 64
@@ -117,8 +122,8 @@ class Session:
     """One client, as long as it is here."""
 
     __slots__ = (
-        "_sessions", "acked", "blocked", "client", "epoch", "group", "heard_at", "holder", "logged", "place", "safe",
-        "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
+        "_sessions", "acked", "blocked", "client", "durables", "epoch", "group", "heard_at", "holder", "logged",
+        "place", "safe", "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
     )  # fmt: skip
 
     def __init__(self, sessions: "Sessions", place: bytes, hello: Hello, stream: StreamId, now: float) -> None:
@@ -134,6 +139,8 @@ class Session:
         self.welcomed = False
         self.heard_at = now
         self.subscribers: dict[int, Subscriber] = {}
+        self.durables: dict[int, NodeId] = {}
+        """Which of them are durable, and their names."""
         self.sent_bytes = 0
         self.taken_bytes = 0
         self.window_bytes = sessions.limits.window_bytes
@@ -187,10 +194,19 @@ class Sessions:
         self._reach_at = 0.0
         self._retry_at = NEVER
         self._leaving = False
+        self._attaching: dict[NodeId, tuple[Session, Subscribe]] = {}
+        """Durable subscriptions that the loggers are being asked for."""
+        self._durables: dict[NodeId, tuple[Session, int, int]] = {}
+        """Those that are here: whose, which, and in which epoch."""
+        self._detaching: dict[tuple[NodeId, int], tuple[Session, int]] = {}
+        """Those whose clients have closed them, and wait for the loggers to know where they are."""
+        self._inputs: list[Input] = []
+        """What the node is to be told when it is not busy telling us something."""
         self._handlers: dict[type, Callable[[Session, Any], Iterable[Input]]] = {
             Publish: self._on_publish,
             Subscribe: self._on_subscribe,
             Unsubscribe: self._on_unsubscribe,
+            Taken: self._on_taken,
             Credit: self._on_credit,
             Ping: self._on_ping,
             Goodbye: self._on_goodbye,
@@ -247,6 +263,8 @@ class Sessions:
         """Send what this turn has led to, and look after those who are silent."""
         self.deliveries.flush()
         yield from self.deliveries.asks(now)
+        while self._inputs:
+            yield self._inputs.pop(0)
         if self._published:
             for session in self._published:
                 self._acknowledge(session)
@@ -489,6 +507,13 @@ class Sessions:
         if reason is not None:
             self._refuse(session.place, "limit", reason, message.sub)
             return ()
+        if message.durable is not None and known is None:
+            return self._on_durable(session, message, message.durable)
+        self._subscribe(session, message)
+        return ()
+
+    def _subscribe(self, session: Session, message: Subscribe) -> bool:
+        known = session.subscribers.get(message.sub)
         try:
             if known is not None:
                 self.deliveries.update(known, message.selector)
@@ -503,15 +528,100 @@ class Sessions:
             self.counters.subscriptions_changed += known is not None
             self._note(session, "added" if known is None else "changed", session.subscribers[message.sub])
             self.send(session, encode(Subscribed(message.sub)))
-        return ()
+            return True
+        return False
 
-    def _on_unsubscribe(self, session: Session, message: Unsubscribe) -> Iterable[Input]:
+    def _on_unsubscribe(self, session: Session, message: Unsubscribe) -> Iterator[Input]:
         subscriber = session.subscribers.pop(message.sub, None)
         if subscriber is not None:
             self.counters.subscriptions_removed += 1
             self._note(session, "removed", subscriber)
             self.deliveries.remove(subscriber)
-        return ()
+            name = session.durables.get(message.sub)
+            if name is not None and not message.forget:
+                self._detaching[name, self._durables[name][2]] = session, message.sub
+            else:
+                self.send(session, encode(Unsubscribed(message.sub)))
+            yield from self._detached(session, message.sub, message.forget)
+
+    # Durable subscriptions ------------------------------------------------------------------------------------------
+
+    def _on_durable(self, session: Session, message: Subscribe, durable: str) -> Iterator[Input]:
+        """Ask for it; it begins when the loggers have answered."""
+        try:
+            name = durable_id(session.group, durable)
+            Selector(message.selector)
+        except SelectorError as error:
+            self._refuse(session.place, "selector", error.message, message.sub, error.position)
+            return
+        except UsageError as error:
+            self._refuse(session.place, "usage", str(error), message.sub)
+            return
+        waiting = self._attaching.get(name)
+        if waiting is not None:
+            self._refuse(waiting[0].place, "superseded", TAKEN_OVER, waiting[1].sub)
+        self._attaching[name] = session, message
+        first = message.start is not None and not message.held
+        yield Attach(
+            name,
+            message.holder % 2**HOLDER_BITS,
+            message.held,
+            message.start.positions if first and message.start else None,
+        )
+
+    def on_attached(self, attached: Attached) -> None:
+        name, epoch = attached.name, attached.epoch
+        waiting = self._attaching.pop(name, None)
+        if waiting is None and name in self._durables:  # it was taken for gone meanwhile
+            session, sub, _ = self._durables[name]
+            self._durables[name] = session, sub, epoch
+            return
+        if waiting is None or waiting[0].place not in self._sessions:
+            self._inputs.append(Detach(name, epoch))
+            return
+        session, message = waiting
+        if not attached.new or message.start is None:
+            vector, start = attached.vector, message.start or Start()
+            if message.held:  # what has come and is not taken yet waits at the client
+                vector |= {stream: max(last, vector.get(stream, -1)) for stream, last in start.positions.items()}
+            message = msgspec.structs.replace(message, start=Start(vector, shown=start.shown))
+        if self._subscribe(session, message):
+            self._durables[name] = session, message.sub, epoch
+            session.durables[message.sub] = name
+        else:
+            self._inputs.append(Detach(name, epoch))
+
+    def on_detached(self, detached: Detached) -> None:
+        left = self._detaching.pop((detached.name, detached.epoch), None)
+        if left is not None:
+            if left[0].place in self._sessions:
+                self.send(left[0], encode(Unsubscribed(left[1])))
+            return
+        waiting, attached = self._attaching.get(detached.name), self._durables.get(detached.name)
+        if waiting is not None and detached.epoch == 0:
+            del self._attaching[detached.name]
+            code: Code = "superseded" if detached.reason == TAKEN_OVER else "usage"
+            self._refuse(waiting[0].place, code, detached.reason, waiting[1].sub)
+        elif attached is not None and detached.epoch == attached[2]:
+            session, sub, _ = attached
+            del self._durables[detached.name], session.durables[sub]
+            subscriber = session.subscribers.pop(sub)
+            self.counters.subscriptions_removed += 1
+            self._note(session, "removed", subscriber)
+            self.deliveries.remove(subscriber)
+            self._refuse(session.place, "superseded", detached.reason, sub)
+
+    def _on_taken(self, session: Session, message: Taken) -> Iterator[Input]:
+        name = session.durables.get(message.sub)
+        if name is not None:
+            prefix = f"{session.group}/"
+            vector = {stream: last for stream, last in message.positions.items() if stream.startswith(prefix)}
+            yield Mark(name, self._durables[name][2], vector)
+
+    def _detached(self, session: Session, sub: int, forget: bool) -> Iterator[Input]:
+        name = session.durables.pop(sub, None)
+        if name is not None:
+            yield Detach(name, self._durables.pop(name)[2], forget)
 
     def _on_credit(self, session: Session, message: Credit) -> Iterable[Input]:
         if message.bytes > session.sent_bytes:
@@ -599,6 +709,10 @@ class Sessions:
             self._note(session, "removed", subscriber)
             self.deliveries.remove(subscriber)
         session.subscribers.clear()
+        for name in [name for name, (waiting, _) in self._attaching.items() if waiting is session]:
+            del self._attaching[name]
+        for sub in list(session.durables):
+            self._inputs += self._detached(session, sub, False)
         self._note(session, "closed")
         self._published.pop(session, None)
         self._blocked.pop(session, None)

@@ -70,6 +70,7 @@ def sub(
     selector: Annotated[str, typer.Argument(help="What to match; everything if left out.")] = "",
     count: Annotated[int | None, typer.Option("--count", help="End after so many.")] = None,
     notices: Annotated[bool, typer.Option("--notices", help="Also print what has left, gaps and commits.")] = False,
+    durable: Annotated[str | None, typer.Option("--durable", help="Go on where this name was left.")] = None,
     start: Annotated[
         str, typer.Option("--start", help="new, all, latest, a time like 2026-05-01T12:00, or a position as JSON.")
     ] = "new",
@@ -84,7 +85,7 @@ def sub(
 
     async def subscribe() -> None:
         async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:
-            found = await client.subscribe(selector, notices=notices, start=begins, buffer=buffer)
+            found = await client.subscribe(selector, durable=durable, notices=notices, start=begins, buffer=buffer)
             print(f"subscribed at {client.node}", file=sys.stderr, flush=True)
             printed = 0
             async for said in found:

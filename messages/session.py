@@ -9,6 +9,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     … (publisher, holder)                     Numbers(first, last)           those of a named publisher, and more later
     Publish(packet)                           Acks(sent, logged, safe)       or Resend(first)
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
+    Taken(sub, positions)                                                    of a durable subscription
     Credit(bytes, grants)                     Run, Items, Counts, Reached    as far as the credit goes
     Ping(number)                              Pong(number)
     Goodbye                                   Farewell(reason)
@@ -98,7 +99,10 @@ class Start(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc
 
 class Subscribe(_Message, frozen=True, tag=3):
     """`credit` is how many events it takes at first; see `Credit`. A `sub` that is there gets the new selector, and
-    keeps all else. With `start` it begins there, and not with what comes next."""
+    keeps all else. With `start` it begins there, and not with what comes next.
+
+    A `durable` one goes on where it is, and begins there only if there is none of that name yet. Whoever subscribes
+    takes it over from other holders; one that has it (`held`) goes on only if none has."""
 
     sub: Sub
     selector: Text
@@ -107,10 +111,23 @@ class Subscribe(_Message, frozen=True, tag=3):
     policy: Policy = "eager"
     order: Literal["fifo", "none"] = "fifo"
     start: Start | None = None
+    durable: Name | None = None
+    holder: Count = 0
+    held: bool = False
 
 
 class Unsubscribe(_Message, frozen=True, tag=4):
+    """`forget`: a durable one is not wanted any more, by anybody."""
+
     sub: Sub
+    forget: bool = False
+
+
+class Taken(_Message, frozen=True, tag=8):
+    """The application has done with all that a durable subscription was sent of these streams, up to there."""
+
+    sub: Sub
+    positions: Annotated[dict[StreamId, Last], Meta(max_length=POSITIONS_MAX)]
 
 
 class Credit(_Message, frozen=True, tag=5):
@@ -162,6 +179,12 @@ class Resend(_Message, frozen=True, tag=34):
 
 
 class Subscribed(_Message, frozen=True, tag=35):
+    sub: Sub
+
+
+class Unsubscribed(_Message, frozen=True, tag=44):
+    """It is over; of a durable one the loggers know where it was left."""
+
     sub: Sub
 
 
@@ -249,9 +272,10 @@ class Farewell(_Message, frozen=True, tag=42):
     reason: Annotated[str, Meta(max_length=4_096)]
 
 
-FromClient = Hello | Publish | Subscribe | Unsubscribe | Credit | Ping | Goodbye
+FromClient = Hello | Publish | Subscribe | Unsubscribe | Taken | Credit | Ping | Goodbye
 FromBroker = (
-    Welcome | Acks | Resend | Subscribed | Refusal | Run | Items | Gap | Counts | Reached | Numbers | Pong | Farewell
+    Welcome | Acks | Resend | Subscribed | Unsubscribed | Refusal | Run | Items | Gap | Counts | Reached | Numbers
+    | Pong | Farewell
 )  # fmt: skip
 
 _version = bytes([SESSION_VERSION])

@@ -11,9 +11,10 @@ its *bookmark*, the seq up to which it has taken each stream of its group, which
     detach      the last of it is told, and the bookmark stays; or the subscription is forgotten
 
 Whoever attaches takes it over: an epoch that is not the latest counts no more, and whoever had it hears of that. There
-are bits of chance in an epoch, so two that attach at once do not take themselves for the same. A subscription of which
-nothing was heard for `expire_s` is expelled like any member. Its bookmark stays: when it returns it is told exactly
-what is gone.
+are bits of its holder in an epoch, so that a client which comes to another broker is told whether somebody else has had
+it since; and bits of chance, so that two that attach at once do not take themselves for the same. A subscription of
+which nothing was heard for `expire_s` is expelled like any member. Its bookmark stays: when it returns it is told
+exactly what is gone.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,9 @@ from gossamer.protocol.stability import Stability
 
 PATIENCE_ROUNDS = 4
 """A logger that has not answered for so long is not waited for, if another has."""
-CHANCE_BITS = 28
+CHANCE_BITS = 8
+HOLDER_BITS = 20
+TAKEN_OVER = "superseded: taken over by another client"
 MARKS_A_ROUND = 64
 """Subscriptions whose bookmarks are told in a round: they take turns."""
 
@@ -52,9 +55,11 @@ def group_of_durable(name: NodeId) -> str:
 class _Attaching:
     """A subscription whose bookmark is being asked for."""
 
-    __slots__ = ("answered", "known", "since", "start", "vector")
+    __slots__ = ("answered", "held", "holder", "known", "since", "start", "vector")
 
-    def __init__(self, start: Mapping[StreamId, int] | None, since: int) -> None:
+    def __init__(self, holder: int, held: bool, start: Mapping[StreamId, int] | None, since: int) -> None:
+        self.holder = holder
+        self.held = held
         self.start = start
         self.since = since
         self.answered: dict[NodeId, None] = {}
@@ -135,14 +140,13 @@ class Durables:
 
     # What clients want ----------------------------------------------------------------------------------------------
 
-    def attach(self, name: NodeId, start: Mapping[StreamId, int] | None) -> None:
-        """Take a subscription up, or begin it: behind `start`, or with what comes now."""
+    def attach(self, name: NodeId, holder: int, held: bool, start: Mapping[StreamId, int] | None) -> None:
+        """Take a subscription up, or begin it: behind `start`, or with what comes now. A `holder` that has it already
+        goes on with it only if nobody else has taken it over. Who was about to be attached is forgotten."""
         if not self._loggers:
             self._ctx.emit(Detached(name, 0, "there is no logger to keep it"))
             return
-        if name in self._attaching:
-            self._ctx.emit(Detached(name, 0, "superseded: taken over by another client"))
-        self._attaching[name] = _Attaching(start, self._ctx.round)
+        self._attaching[name] = _Attaching(holder, held, start, self._ctx.round)
         self._ctx.multicast(self._loggers, Recall(name))
 
     def mark(self, name: NodeId, epoch: int, vector: Mapping[StreamId, int]) -> None:
@@ -158,7 +162,7 @@ class Durables:
             return
         if forget:
             del self.held[name]
-            record = Member(name, "left", _later(self._ctx, epoch))
+            record = Member(name, "left", _later(self._ctx, epoch, 0))
             self._membership.merge(record)
             self._ctx.multicast(self._loggers, Roster((), (record,), False))
         else:
@@ -201,10 +205,10 @@ class Durables:
             return
         if member.freshness > held.epoch:
             del self.held[member.node]
-            self._ctx.emit(Detached(member.node, held.epoch, "superseded: taken over by another client"))
+            self._ctx.emit(Detached(member.node, held.epoch, TAKEN_OVER))
         elif member.freshness == held.epoch and member.status == "left":
             del self.held[member.node]
-            self._hold(member.node, held.vector, False)
+            self._hold(member.node, _holder(held.epoch), held.vector, False)
 
     def on_round(self) -> None:
         """Ask again; tell what was taken, of some in turn."""
@@ -228,17 +232,22 @@ class Durables:
     def _enter(self, name: NodeId, attaching: _Attaching) -> None:
         """The bookmark is known as well as it can be: from here on the subscription is ours."""
         del self._attaching[name]
+        record = self._membership.table.get(name)
+        others = record is not None and record.status == "durable" and _holder(record.freshness) != attaching.holder
+        if attaching.held and others:
+            self._ctx.emit(Detached(name, 0, TAKEN_OVER))
+            return
         if attaching.known:
             vector = attaching.vector
         elif attaching.start is None:  # not before this: what is acknowledged from here on waits for it
             vector = self._snapshot(group_of_durable(name))
         else:
             vector = dict(attaching.start)
-        self._hold(name, vector, not attaching.known)
+        self._hold(name, attaching.holder, vector, not attaching.known)
 
-    def _hold(self, name: NodeId, vector: dict[StreamId, int], new: bool) -> None:
+    def _hold(self, name: NodeId, holder: int, vector: dict[StreamId, int], new: bool) -> None:
         record = self._membership.table.get(name)
-        epoch = _later(self._ctx, 0 if record is None else record.freshness)
+        epoch = _later(self._ctx, 0 if record is None else record.freshness, holder)
         self._membership.merge(Member(name, "durable", epoch))  # whoever had it here hears of it by that
         held = self.held[name] = Held(epoch, vector, new, self._ctx.round)
         self._tell(name, held)
@@ -264,6 +273,7 @@ class Durables:
         enough = len(have) >= self._needed(held.new) and (not late or held.since < self._ctx.round - PATIENCE_ROUNDS)
         if enough and held.leaving:
             del self.held[name]
+            self._ctx.emit(Detached(name, held.epoch, "the loggers know where it is"))
         elif enough and not held.announced:
             held.announced = True
             self._ctx.emit(Attached(name, held.epoch, dict(held.vector), held.new))
@@ -341,5 +351,10 @@ class Bookmarks:
             vector.pop(stream, None)
 
 
-def _later(ctx: Context, epoch: int) -> int:
-    return ((epoch >> CHANCE_BITS) + 1 << CHANCE_BITS) | ctx.rng.getrandbits(CHANCE_BITS)
+def _later(ctx: Context, epoch: int, holder: int) -> int:
+    count = (epoch >> HOLDER_BITS + CHANCE_BITS) + 1
+    return (count << HOLDER_BITS | holder) << CHANCE_BITS | ctx.rng.getrandbits(CHANCE_BITS)
+
+
+def _holder(epoch: int) -> int:
+    return epoch >> CHANCE_BITS & (1 << HOLDER_BITS) - 1

@@ -78,10 +78,13 @@ class Close(Struct, frozen=True):
 
 
 class Attach(Struct, frozen=True):
-    """A client takes a durable subscription up, or begins it: behind `start`, or (None) with what comes now. `Attached`
-    is the answer, or `Detached`."""
+    """A client takes a durable subscription up, or begins it: behind `start`, or (None) with what comes now. `held`:
+    this `holder` has it, and goes on only if nobody else has taken it over. `Attached` is the answer, or `Detached`; to
+    whoever was waiting for one before there is none."""
 
     name: NodeId
+    holder: int = 0
+    held: bool = False
     start: dict[StreamId, int] | None = None
 
 

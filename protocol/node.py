@@ -324,7 +324,7 @@ class Node:
         self._announce(self.sender.close(given.stream))
 
     def _on_attach(self, given: inputs.Attach) -> None:
-        self.durables.attach(given.name, given.start)
+        self.durables.attach(given.name, given.holder, given.held, given.start)
         self._hurry()
 
     def _on_mark(self, given: inputs.Mark) -> None:

@@ -31,6 +31,7 @@ from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
+from gossamer.protocol.durable import durable_id
 from gossamer.sdk.cloudevents import CloudEvent, taken_apart
 from gossamer.sdk.embedded import Embedded
 from gossamer.sdk.spool import Spool
@@ -250,6 +251,11 @@ class Client:
     ) -> Subscription:
         """Subscribe to what matches a selector; once this returns, whatever is published comes.
 
+        A `durable` subscription has a name, and goes on where it was left, by this client or another one, however long
+        ago: the loggers keep what it has not had. A second client of that name takes it over, and the first gets
+        `Superseded`. What was handed out counts as had when more is asked for; with `ack="manual"` when
+        `await sub.ack(event)` says so. After a crash what had not been had comes again. `start` counts the first time.
+
         `start` may be "all" that the loggers have, the "latest" event of each key, a time with its zone (what was
         published then or later), or the `position` of an earlier subscription; what comes next follows without a gap.
 
@@ -261,13 +267,17 @@ class Client:
         self._open()
         check_options(buffer, policy, order)
         begins = start_of(start, self._group)
-        if durable is not None or ack != "auto":
-            raise UsageError("durable subscriptions are not served yet")
+        if durable is not None:
+            durable_id(self._group, durable)
+        if ack not in ("auto", "manual"):
+            raise UsageError(f'ack: "auto" or "manual", not {ack!r}')
+        if ack == "manual" and durable is None:
+            raise UsageError('ack="manual" is for durable subscriptions')
         text = str(selector if isinstance(selector, Selector) else Selector(selector))
         number, self._numbered = self._numbered, self._numbered + 1
         subscription = Subscription(
-            number, text, buffer=buffer, policy=policy, order=order, notices=notices, start=begins, loop=self._loop,
-            credit=self._transport.credit, call=self._from_thread,
+            number, text, buffer=buffer, policy=policy, order=order, notices=notices, start=begins, durable=durable,
+            manual=ack == "manual", loop=self._loop, credit=self._transport.credit, call=self._from_thread,
         )  # fmt: skip
         subscription._close = self._unsubscribe
         subscription._say = self._transport.subscribe
@@ -299,14 +309,19 @@ class Client:
         await client.publish({"type": "quote", "price": 101.5})
         await client.close()
         """
+        for subscription in self._subscriptions.values():
+            subscription._in_hand = []
+        await self._close()
+
+    async def _close(self) -> None:
+        """Like that, but what a durable subscription has just handed out is not done."""
         if self._closed:
             return
         if self._transport.failure is None and self._annotator is not None:
             with suppress(GossamerError):  # what could not be sent is nobody's
                 await self.flush("sent", self._timeout)
         self._closed = True
-        for subscription in list(self._subscriptions.values()):
-            await subscription.close()
+        await asyncio.gather(*(subscription._end() for subscription in list(self._subscriptions.values())))
         await asyncio.to_thread(self._transport.close)
         self._watch(None)
         self._fail_waiters(ConnectionLost("the client is closed"))
@@ -359,9 +374,9 @@ class Client:
         except TimeoutError:
             raise Timeout(f"{what} within {timeout:g} s") from None
 
-    def _unsubscribe(self, subscription: Subscription) -> None:
+    def _unsubscribe(self, subscription: Subscription, forget: bool = False) -> None:
         self._subscriptions.pop(subscription.number, None)
-        self._transport.unsubscribe(subscription)
+        self._transport.unsubscribe(subscription, forget)
 
     def _from_thread(self, call: Callable[..., None], *arguments: object) -> None:
         if threading.get_ident() == self._thread:
@@ -536,10 +551,10 @@ class Connecting:
         return await self._connect()
 
     async def __aexit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         assert self._client is not None
-        await self._client.close()
+        await (self._client.close() if kind is None else self._client._close())
 
 
 def connect(

@@ -10,20 +10,23 @@ The broker sends as much as there is room for in the queue. Purging makes room a
 """
 
 import asyncio
+import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gossamer.matching import Selector
 from gossamer.messages import session
-from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.messages.errors import GossamerError, Superseded, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId
-from gossamer.messages.session import Counts, Items, Notice, Policy, Reached, Run, Start, Subscribe
+from gossamer.messages.session import Counts, Items, Notice, Policy, Reached, Run, Start, Subscribe, Taken
 from gossamer.protocol.delivery import Arrival, Feed, Item
+from gossamer.protocol.durable import HOLDER_BITS
 from gossamer.protocol.obsolescence import Told
 from gossamer.protocol.purging import Semantic
 from gossamer.protocol.reception import Reception
@@ -38,6 +41,8 @@ CHUNK_S = 0.01
 """How long the application should be busy with what it takes at a time."""
 CHUNK_MAX = 1_024
 QUEUE_BYTES_MAX = 2**40
+END_S = 2.0
+"""How long to wait until the loggers know where a durable subscription was left."""
 SEMANTICS: dict[Policy, Semantic] = {"eager": "eager", "lazy": "lazy", "random": "off", "none": "off"}
 EVERYTHING = str(Selector(""))
 YIELD_EVENTS = 256
@@ -100,6 +105,8 @@ class Subscription:
         order: Order,
         notices: bool,
         start: Start | None,
+        durable: str | None = None,
+        manual: bool = False,
         loop: asyncio.AbstractEventLoop,
         credit: Callable[[int], None],
         call: Callable[..., None],
@@ -122,6 +129,16 @@ class Subscription:
         self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
         self._reception = Reception()
         self._track = Track(start, filtered=selector != EVERYTHING)
+        self._durable = durable
+        self._holder = secrets.randbits(HOLDER_BITS)
+        self._held = False
+        """A broker has said that it is ours."""
+        self._told: dict[StreamId, int] = {}
+        """How far the broker knows that it is."""
+        self._undone: dict[EventId, None] | None = {} if manual else None
+        """Handed out, and not acknowledged."""
+        self._in_hand: list[Said] = []
+        """What the application is at: it is done with that when it asks for more."""
         self._received = 0
         """In this session."""
         self._granted = 0
@@ -147,7 +164,8 @@ class Subscription:
         self._settling: list[tuple[int, asyncio.Future[None]]] = []
         self._error: GossamerError | None = None
         self._closed = False
-        self._close: Callable[[Subscription], None] = lambda _: None
+        self._ended: asyncio.Future[None] | None = None
+        self._close: Callable[[Subscription, bool], None] = lambda *_: None
         self._say: Callable[[Subscription], None] = lambda _: None
 
     # For the application --------------------------------------------------------------------------------------------
@@ -165,8 +183,11 @@ class Subscription:
             at = self._at  # another task may have gone on meanwhile
             if at >= len(self._current):
                 return await self.__anext__()
+        said = self._current[at]
+        if self._durable is not None:
+            self._in_hand = [said]  # before it is gone from what is current: another thread looks at both
         self._at = at + 1
-        return self._current[at]
+        return said
 
     async def batches(self) -> AsyncIterator[list[Said]]:
         """What is there, several events at a time: less work for each.
@@ -184,6 +205,7 @@ class Subscription:
                 except StopAsyncIteration:
                     return
                 batch = self._current
+            self._in_hand = batch
             self._current, self._at = [], 0
             yield batch
 
@@ -200,11 +222,24 @@ class Subscription:
         """How far the application has come: keep it, as JSON if you like, and `subscribe(…, start=position)` goes on
         there, at any broker and at any time."""
         with self._lock:
-            untaken = [each.id for each in self._current[self._at :] if isinstance(each, Event | Commit)]
-            untaken += [each.id for each in self._inbox if isinstance(each, Event)]
-            untaken += [entry.id for entry in self._queue.queue]
-            untaken += self._reception.waiting()
-            return self._track.position(each for each in untaken if each is not None)
+            return self._track.position(self._untaken(self._current[self._at :]))
+
+    def _untaken(self, current: list[Said]) -> list[EventId]:
+        """What has come, and the application does not have; or is at, and it was handed out last."""
+        untaken = [each.id for each in current if isinstance(each, Event | Commit)]
+        untaken += [each.id for each in self._inbox if isinstance(each, Event)]
+        untaken += [entry.id for entry in self._queue.queue]
+        untaken += self._reception.waiting()
+        return [each for each in untaken if each is not None]
+
+    async def ack(self, event: Event | Commit) -> None:
+        """With `ack="manual"`: the application is done with this event. The position moves up to the first that it is
+        not done with, and is told to the loggers before long; what comes after that comes again after a crash."""
+        if self._undone is None:
+            raise UsageError('ack(): for a durable subscription with ack="manual"')
+        if event.id is not None:
+            with self._lock:
+                self._undone.pop(event.id, None)
 
     async def update(self, selector: str | Selector) -> None:
         """From now on another selector counts; what is on its way may still match the old one.
@@ -224,26 +259,41 @@ class Subscription:
         self._say(self)
         await settled
 
-    async def close(self) -> None:
-        """Nothing more is wanted; an iteration that waits comes to its end.
+    async def close(self, *, forget: bool = False) -> None:
+        """Nothing more is wanted; an iteration that waits comes to its end. A durable subscription stays where it is,
+        behind all that was handed out (or acknowledged); with `forget` it is over for good, and nothing is kept for
+        it any more.
 
         sub = await client.subscribe("price > 100")
         await sub.close()
         print([event async for event in sub])
         """
-        if not self._closed:
-            self._closed = True
-            self._close(self)
-            self._wake()
+        self._in_hand = []
+        await self._end(forget)
+
+    async def _end(self, forget: bool = False) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._wake()
+        if self._durable is not None and self._held and self._error is None:
+            self._ended = self._loop.create_future()
+        self._close(self, forget)
+        if self._ended is not None:
+            with suppress(TimeoutError):  # then some of it comes again
+                await asyncio.wait_for(self._ended, END_S)
 
     async def __aenter__(self) -> "Subscription":
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._in_hand = []
+        await self._end()  # what it failed at is not done
 
     async def _fill(self) -> None:
         """Wait until there is something, and take it."""
+        self._in_hand = []
         while not self._take():
             if self._closed:
                 raise StopAsyncIteration
@@ -267,7 +317,9 @@ class Subscription:
         with self._lock:
             while not said and (self._inbox or len(self._queue)):
                 said = self._applied(self._taken(self._chunk))
-        self._current, self._at, self._passed = said, 0, len(said)
+            if self._undone is not None:
+                self._undone |= {each.id: None for each in said if isinstance(each, Event | Commit) and each.id}
+            self._current, self._at, self._passed = said, 0, len(said)
         if self._received >= self._granted and not self._inbox and not len(self._queue):
             self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and nothing may come
         if self._room() - self._granted >= self._window // 4:
@@ -331,7 +383,25 @@ class Subscription:
     def _said(self, start: Start | None, first: bool) -> Subscribe:
         version, selector = self._version, self.selector
         self._saying.append((version, selector, first))
-        return Subscribe(self.number, selector, self._granted, self._buffer, self._policy, self._order, start)
+        if self._durable is not None and self._held and first:
+            start = start or Start(dict(self._track.positions))
+            self._told = {}
+        return Subscribe(
+            self.number, selector, self._granted, self._buffer, self._policy, self._order, start,
+            self._durable, self._holder, self._held,
+        )  # fmt: skip
+
+    def taken(self) -> Taken | None:
+        if self._durable is None or not self._held:
+            return None
+        with self._lock:
+            untaken = self._untaken([*self._in_hand, *self._current[self._at :]])
+            position = self._track.position([*untaken, *(self._undone or ())])
+        moved = {name: last for name, last in position.items() if last > self._told.get(name, -1) and "/" in name}
+        if not moved:
+            return None
+        self._told |= moved
+        return Taken(self.number, moved)
 
     def total(self) -> int:
         return self._granted
@@ -381,6 +451,7 @@ class Subscription:
         self._counts = (counts.obsoleted, counts.lost)
 
     def on_subscribed(self) -> None:
+        self._held = True
         if self._saying:
             version, self._served, _ = self._saying.popleft()
             self._from_thread(self._on_settled, version, None)
@@ -388,7 +459,7 @@ class Subscription:
     def on_refused(self, error: GossamerError) -> bool:
         """Whether the subscription is over; one that only could not be changed goes on as it was."""
         version, selector, first = self._saying.popleft() if self._saying else (self._version, "", True)
-        if first:
+        if first or isinstance(error, Superseded):
             self.on_failed(error)
             return True
         if self.selector == selector:
@@ -396,8 +467,14 @@ class Subscription:
         self._from_thread(self._on_settled, version, error)
         return False
 
+    def on_ended(self) -> None:
+        """The loggers know where it is."""
+        if self._ended is not None:
+            self._from_thread(lambda ended: ended.done() or ended.set_result(None), self._ended)
+
     def on_failed(self, error: GossamerError) -> None:
         self._error = error
+        self.on_ended()
         self._from_thread(self._on_settled, None, error)
         self._from_thread(self._wake)
 

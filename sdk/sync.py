@@ -28,7 +28,7 @@ from gossamer.protocol.annotator import Scope
 from gossamer.sdk import client as asynchronous
 from gossamer.sdk.client import Ack
 from gossamer.sdk.cloudevents import CloudEvent
-from gossamer.sdk.subscription import Said, Stats
+from gossamer.sdk.subscription import Commit, Said, Stats
 from gossamer.sdk.subscription import Subscription as AsyncSubscription
 from gossamer.sdk.track import Beginning
 
@@ -75,12 +75,16 @@ class Subscription:
         """
         self._client._wait(self._subscription.update(selector))
 
-    def close(self) -> None:
-        """Nothing more is wanted.
+    def ack(self, event: Event | Commit) -> None:
+        """With `ack="manual"`: the application is done with this event."""
+        self._client._wait(self._subscription.ack(event))
+
+    def close(self, *, forget: bool = False) -> None:
+        """Nothing more is wanted; see `gossamer.Subscription.close`.
 
         sub.close()
         """
-        self._client._wait(self._subscription.close())
+        self._client._wait(self._subscription.close(forget=forget))
 
     def __enter__(self) -> "Subscription":
         return self
@@ -165,6 +169,8 @@ class Client:
         self,
         selector: str | Selector = "",
         *,
+        durable: str | None = None,
+        ack: Literal["auto", "manual"] = "auto",
         start: Beginning = "new",
         order: Literal["fifo", "none"] = "fifo",
         buffer: int = 1_024,
@@ -177,7 +183,7 @@ class Client:
             print(next(sub).attributes)
         """
         subscribing = self._client.subscribe(
-            selector, start=start, order=order, buffer=buffer, policy=policy, notices=notices
+            selector, durable=durable, ack=ack, start=start, order=order, buffer=buffer, policy=policy, notices=notices
         )
         return Subscription(self, self._wait(subscribing))
 

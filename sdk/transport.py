@@ -61,7 +61,9 @@ from gossamer.messages.session import (
     Run,
     Subscribe,
     Subscribed,
+    Taken,
     Unsubscribe,
+    Unsubscribed,
     Welcome,
     decode_from_broker,
     encode,
@@ -75,6 +77,8 @@ FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
 GATHER_NS = 500_000
 PING_S = 2.0
+TAKEN_S = 0.5
+"""How often it is told how far durable subscriptions are."""
 SILENCE_S = 8.0
 HELLO_S = 2.0
 RETRY_S = 0.05
@@ -106,9 +110,13 @@ class Receiver(Protocol):
     def on_counts(self, counts: Counts) -> None: ...
     def on_subscribed(self) -> None: ...
     def on_reached(self, reached: Reached) -> None: ...
+    def taken(self) -> Taken | None:
+        """What of a durable subscription the application has done with since this was last asked."""
+
     def on_refused(self, error: GossamerError) -> bool:
         """Whether it is over by that."""
 
+    def on_ended(self) -> None: ...
     def on_failed(self, error: GossamerError) -> None: ...
 
 
@@ -169,6 +177,7 @@ class Transport:
             self._take_up(spool, spool.next)
 
         self._receivers: dict[int, Receiver] = {}
+        self._ending: dict[int, Receiver] = {}
         self._commands: deque[Callable[[], None]] = deque()
         self._crediting: dict[int, None] = {}
         self._received_bytes = 0
@@ -195,7 +204,7 @@ class Transport:
         self._url = -1
         self._lost_at = 0.0
         self._welcomed = False
-        self._heard_at = self._pinged_at = self._hello_at = 0.0
+        self._heard_at = self._pinged_at = self._hello_at = self._told_at = 0.0
         self._pings = 0
         self._ping_s = PING_S
         self._closing = False
@@ -249,8 +258,8 @@ class Transport:
     def subscribe(self, receiver: Receiver) -> None:
         self._command(lambda: self._subscribe(receiver))
 
-    def unsubscribe(self, receiver: Receiver) -> None:
-        self._command(lambda: self._unsubscribe(receiver))
+    def unsubscribe(self, receiver: Receiver, forget: bool = False) -> None:
+        self._command(lambda: self._unsubscribe(receiver, forget))
 
     def credit(self, number: int) -> None:
         """A subscription takes more than it did."""
@@ -280,6 +289,8 @@ class Transport:
             while not self._closing:
                 self._turn()
             with self._at_socket:
+                while self._commands:
+                    self._commands.popleft()()
                 if self._welcomed:
                     self._send(Goodbye())
         except GossamerError as error:
@@ -336,6 +347,8 @@ class Transport:
     def _patience_ms(self) -> int:
         now = time.monotonic()
         until = min(self._pinged_at + self._ping_s, self._heard_at + SILENCE_S)
+        if self._receivers:
+            until = min(until, self._told_at + TAKEN_S)
         if not self._welcomed:
             until = min(self._hello_at + HELLO_S, self._lost_at + self._timeout_s)
         return max(0, min(5_000, round(1_000 * (until - now)) + 1))
@@ -350,6 +363,10 @@ class Transport:
                 self._reopen()
         elif now > self._heard_at + SILENCE_S:
             self._reopen()
+        elif self._receivers and now > self._told_at + TAKEN_S:
+            self._told_at = now
+            for receiver in self._receivers.values():
+                self._tell_taken(receiver)
         elif now > self._pinged_at + self._ping_s:
             self._pinged_at = now
             self._pings += 1
@@ -566,6 +583,9 @@ class Transport:
                 for sub in subs:
                     if (receiver := self._receivers.get(sub)) is not None:
                         receiver.on_reached(reached)
+            case Unsubscribed(sub=sub):
+                if (receiver := self._ending.pop(sub, None)) is not None:
+                    receiver.on_ended()
             case Subscribed(sub=sub):
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_subscribed()
@@ -598,9 +618,18 @@ class Transport:
         if self._welcomed:
             self._send(receiver.changed() if known else receiver.asked())
 
-    def _unsubscribe(self, receiver: Receiver) -> None:
+    def _unsubscribe(self, receiver: Receiver, forget: bool) -> None:
         if self._receivers.pop(receiver.number, None) is not None and self._welcomed:
-            self._send(Unsubscribe(receiver.number))
+            self._tell_taken(receiver)
+            self._send(Unsubscribe(receiver.number, forget))
+            self._ending[receiver.number] = receiver
+        else:
+            receiver.on_ended()
+
+    def _tell_taken(self, receiver: Receiver) -> None:
+        taken = receiver.taken()
+        if taken is not None:
+            self._send(taken)
 
     def _send(self, message: FromClient) -> None:
         self._sent = True

@@ -92,6 +92,21 @@ def test_what_was_taken_is_told_until_each_logger_has_it():
     assert {to for to, _ in sent(rounds(me, 8), Bookmark)} == {("L",)}
 
 
+@pytest.mark.parametrize(("holder", "goes_on"), [(5, True), (6, False)])
+def test_who_comes_from_another_broker_goes_on_if_nobody_else_has_had_it(holder, goes_on):
+    me, found = attached(s=3)
+    elsewhere = node(loggers="K")[0]
+    elsewhere.handle(Attach(NAME, holder=holder), 0.0)
+    receive(elsewhere, "K", Roster((), (Member(NAME, "durable", found.epoch),), False))
+    receive(elsewhere, "K", Recalled(NAME, True, (Position(S, 3),)))
+    me.handle(Attach(NAME, holder=5, held=True), 0.0)
+    receive(me, "K", Roster((), (elsewhere.membership.table.get(NAME),), False))
+    receive(me, "K", Recalled(NAME, True, (Position(S, 3),)))
+    effects = receive(me, "L", Recalled(NAME, True, ()))
+    assert bool(only(effects, Detached)) is not goes_on
+    assert (NAME in me.durables.held) is goes_on
+
+
 def test_whoever_takes_it_over_takes_it_from_the_one_before():
     me, found = attached()
     record = Member(NAME, "durable", found.epoch + 1)
@@ -115,7 +130,8 @@ def test_a_client_that_goes_leaves_the_last_of_its_bookmark():
     effects = me.handle(Detach(NAME, found.epoch), 1.0)
     assert sent(effects, Bookmark) == [(("L",), Bookmark(NAME, found.epoch, 2, (Position(S, 5),)))]
     assert NAME in me.durables.held
-    receive(me, "L", Bookmarked(NAME, found.epoch, 2))
+    effects = receive(me, "L", Bookmarked(NAME, found.epoch, 2))
+    assert only(effects, Detached) == [Detached(NAME, found.epoch, "the loggers know where it is")]
     assert NAME not in me.durables.held
 
 

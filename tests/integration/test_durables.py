@@ -1,0 +1,166 @@
+"""Durable subscriptions: complete across disconnection, crash and broker change."""
+
+import asyncio
+
+import pytest
+
+import gossamer
+from gossamer.protocol.config import Config
+from gossamer.sdk.embedded import Embedded
+from processes import BRISK
+
+PATIENCE_S = 40.0
+
+
+@pytest.fixture
+def node(tmp_path):
+    embedded = Embedded.start(data=tmp_path / "data", config=Config(**BRISK))
+    yield embedded
+    embedded.broker.kill()
+    embedded.logger.kill()
+
+
+def run(main):
+    async def bounded():
+        async with asyncio.timeout(PATIENCE_S):
+            return await main()
+
+    return asyncio.run(bounded())
+
+
+async def take(sub, count):
+    return [(await anext(sub)).attributes["n"] for _ in range(count)]
+
+
+async def publish(url, first, last, **options):
+    async with gossamer.connect(url) as client:
+        for n in range(first, last):
+            await client.publish({"n": n}, **options)
+        await client.flush("logged")
+
+
+def test_who_was_away_goes_on_where_it_was(node):
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe("n >= 0", durable="orders")
+            await publish(node.url, 0, 10)
+            assert await take(sub, 5) == [0, 1, 2, 3, 4]
+        await publish(node.url, 10, 20)
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe("n >= 0", durable="orders")
+            assert await take(sub, 10) == list(range(5, 15))
+            await publish(node.url, 20, 25)
+            assert await take(sub, 10) == list(range(15, 25))
+            assert sub.stats.lost == 0
+
+    run(main)
+
+
+def test_what_it_fails_at_comes_again_and_what_it_was_done_with_does_not(node):
+    async def fail_at(n):
+        async with gossamer.connect(node.url) as client:
+            async for event in await client.subscribe(durable="orders"):
+                1 // (n - event.attributes["n"])
+
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            await client.subscribe(durable="orders")
+        await publish(node.url, 0, 5)
+        with pytest.raises(ZeroDivisionError):
+            await fail_at(2)
+        async with gossamer.connect(node.url) as client:
+            assert await take(await client.subscribe(durable="orders"), 3) == [2, 3, 4]
+
+    run(main)
+
+
+def test_with_manual_acknowledgement_the_first_that_is_not_done_holds_the_position(node):
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe(durable="orders", ack="manual")
+            await publish(node.url, 0, 6)
+            events = [await anext(sub) for _ in range(6)]
+            for n in (0, 1, 3, 4):
+                await sub.ack(events[n])
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe(durable="orders", ack="manual")
+            assert await take(sub, 4) == [2, 3, 4, 5]
+
+    run(main)
+
+
+def test_it_moves_over_what_does_not_match(node):
+    """Nothing would ever be stable otherwise."""
+
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            await client.subscribe("n < 0", durable="orders")
+            async with gossamer.connect(node.url) as publisher:
+                for n in range(10):
+                    await publisher.publish({"n": n}, ack="logged")
+                bookmarks = node.logger.node.bookmarks.positions["~default/orders"]
+                while bookmarks.get(publisher.stream) != 9:
+                    await asyncio.sleep(0.05)
+
+    run(main)
+
+
+def test_a_second_client_takes_it_over(node):
+    async def main():
+        async with gossamer.connect(node.url) as first, gossamer.connect(node.url) as second:
+            sub = await first.subscribe(durable="orders", ack="manual")
+            await publish(node.url, 0, 3)
+            assert await take(sub, 3) == [0, 1, 2]
+            other = await second.subscribe(durable="orders")
+            with pytest.raises(gossamer.Superseded):
+                await anext(sub)
+            await first.publish({"n": 3}, ack="logged")  # all else goes on
+            assert await take(other, 4) == [0, 1, 2, 3]
+
+    run(main)
+
+
+def test_one_that_is_forgotten_begins_anew(node):
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe(durable="orders")
+            await publish(node.url, 0, 5)
+            await take(sub, 1)
+            await sub.close(forget=True)
+            again = await client.subscribe(durable="orders")
+            await publish(node.url, 5, 7)
+            assert await take(again, 2) == [5, 6]
+
+    run(main)
+
+
+def test_the_start_counts_the_first_time(node):
+    async def main():
+        await publish(node.url, 0, 5)
+        for expected in ([0, 1], [2, 3, 4]):
+            async with gossamer.connect(node.url) as client:
+                sub = await client.subscribe(durable="orders", start="all")
+                assert await take(sub, len(expected)) == expected
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"durable": "a/b"}, "a name is"),
+        ({"durable": "x" * 199}, "characters"),
+        ({"ack": "manual"}, "durable"),
+        ({"durable": "a", "ack": "never"}, "auto"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_the_caller(node, options, told):
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            with pytest.raises(gossamer.UsageError, match=told):
+                await client.subscribe(**options)
+            sub = await client.subscribe()
+            with pytest.raises(gossamer.UsageError, match="manual"):
+                await sub.ack(None)
+
+    run(main)
