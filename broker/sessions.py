@@ -561,13 +561,8 @@ class Sessions:
         if waiting is not None:
             self._refuse(waiting[0].place, "superseded", TAKEN_OVER, waiting[1].sub)
         self._attaching[name] = session, message
-        first = message.start is not None and not message.held
-        yield Attach(
-            name,
-            message.holder % 2**HOLDER_BITS,
-            message.held,
-            message.start.positions if first and message.start else None,
-        )
+        start = None if message.start is None or message.held else message.start.positions
+        yield Attach(name, message.holder % 2**HOLDER_BITS, message.held, start)
 
     def on_attached(self, attached: Attached) -> None:
         name, epoch = attached.name, attached.epoch
