@@ -9,6 +9,7 @@ from gossamer.cli import lab
 from gossamer.cli.broker import broker
 from gossamer.cli.clients import pub, sub
 from gossamer.cli.demo import demo
+from gossamer.cli.log import log
 from gossamer.cli.logger import logger
 from gossamer.cli.match import match
 from gossamer.cli.status import status
@@ -31,6 +32,7 @@ app.add_typer(lab.app, name="lab")
 app.command()(up)
 app.command()(broker)
 app.command()(logger)
+app.command()(log)
 app.command()(pub)
 app.command()(sub)
 app.command()(match)

@@ -73,6 +73,10 @@ class Database(ABC):
     def copy(self, connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Insert many rows in the fastest way there is."""
 
+    def complaints(self, _: Connection) -> list[str]:
+        """What the database itself finds wrong with its files."""
+        return []
+
     def exact(self, number: int | float) -> int | float | Decimal:
         """A number as this database compares it as Python does."""
         return number
@@ -144,6 +148,10 @@ class Sqlite(Database):
             self._lock = None
         if self._folder is not None:
             self._folder.cleanup()
+
+    def complaints(self, connection: Connection) -> list[str]:
+        found = connection.exec_driver_sql("PRAGMA quick_check")
+        return [row[0] for row in found if row[0] != "ok"]
 
     def reclaim(self, engine: Engine) -> None:
         """Move what is in the write-ahead log to its place, so that the log begins anew; and give free pages back."""

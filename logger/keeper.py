@@ -1,4 +1,4 @@
-"""The thread that keeps house beside the writer: derives events, sweeps what is collected, gives space back.
+"""The thread that keeps house beside the writer: derives events, archives, sweeps what is collected, gives space back.
 
 Whatever it does can be done later and again, so it never makes an acknowledgement wait for more than a piece of its
 work, and when the disk fails it says so and tries again.
@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError
 
+from gossamer.logger.archive import HOUR_NS, Archive
 from gossamer.logger.databases import Database, StoreError, trouble
 from gossamer.logger.deriving import Deriving
 from gossamer.logger.pages import Pages
-from gossamer.messages.ids import StreamId
+from gossamer.messages.ids import NodeId, StreamId
 
 REST_S = 0.2
 """What comes within this time is made into events together."""
@@ -25,6 +26,12 @@ SWEEP_PACKETS = 512
 
 _UNSWEPT = "SELECT stream, last FROM collected WHERE swept < last ORDER BY stream"
 _GARBAGE = "SELECT number FROM packets WHERE stream = ? AND first <= ? AND last <= ? ORDER BY number LIMIT ?"
+_GARBAGE_MAX = "SELECT MAX(number) FROM packets WHERE stream = ? AND first <= ? AND last <= ?"
+_LOGGED_AFTER = "SELECT logged_ns FROM packets WHERE number > ? ORDER BY number LIMIT 1"
+_ARCHIVED = "SELECT value FROM meta WHERE name = 'archived'"
+_KEEP_ARCHIVED = """
+    INSERT INTO meta (name, value) VALUES ('archived', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
 _DROP_PACKETS = "DELETE FROM packets WHERE number BETWEEN ? AND ? AND stream = ?"
 _KEEP_SWEPT = "UPDATE collected SET swept = ? WHERE stream = ?"
 
@@ -34,8 +41,14 @@ _log = logging.getLogger("gossamer.logger")
 class Keeper:
     """Works on the database of a `Store`, with connections of its own. `on_swept(stream, last)` tells the store."""
 
-    def __init__(self, database: Database, on_swept: Callable[[StreamId, int], None]) -> None:
+    def __init__(
+        self, database: Database, on_swept: Callable[[StreamId, int], None], archive: Archive | None = None
+    ) -> None:
         self._database = database
+        self.archive = archive
+        self._archived: int | None = None
+        """Up to here it is archived; None: not known, read it."""
+        self._node: NodeId = ""
         self._on_swept = on_swept
         self._engine = database.keeper()
         self._pages = Pages(database)
@@ -48,7 +61,8 @@ class Keeper:
         self._thread = threading.Thread(target=self._run, name="gossamer keeper", daemon=True)
         self.trouble: str | None = None
 
-    def start(self) -> None:
+    def start(self, node: NodeId) -> None:
+        self._node = node
         self._thread.start()
 
     def wake(self, collected: bool = False) -> None:
@@ -68,24 +82,37 @@ class Keeper:
         """All there is to do now."""
         while not self._closing and self.deriving.step():
             self._sweep_if_due()
+        if self.archive is not None and self._is_hour_over():
+            self.run_archive()
         self._sweep_if_due()
         self._database.reclaim(self._engine)
+
+    def run_archive(self) -> None:
+        """Archive whatever has not been."""
+        if self.archive is not None:
+            self._archived = self.archive.run(self._pages, self._archived_upto(), self._on_archived)
 
     def sweep(self) -> None:
         """Delete the packets that are collected, and what was derived from them."""
         self._collected, self._swept_at = False, time.monotonic()
         try:
-            with self._engine.connect() as connection:
+            archived = self._archived_upto()
+            with self._pages.snapshot() as connection:
                 streams = connection.exec_driver_sql(_UNSWEPT).fetchall()
+                highest = [
+                    connection.exec_driver_sql(_GARBAGE_MAX, (name, last, last)).scalar() for name, last in streams
+                ]
+            if any(number is not None and number > archived for number in highest):
+                self.run_archive()
             for stream, last in streams:
                 while self._sweep_some(stream, last) and not self._closing:
                     self._database.reclaim(self._engine)
                 if self._closing:
                     self._collected = True
                     return
-        except DBAPIError as error:
+        except (DBAPIError, StoreError) as error:
             self._collected = True
-            raise trouble(self._database.name, error) from None
+            raise trouble(self._database.name, error) if isinstance(error, DBAPIError) else error from None
 
     # The thread -----------------------------------------------------------------------------------------------------
 
@@ -117,6 +144,26 @@ class Keeper:
     def _sweep_if_due(self) -> None:
         if self._collected and time.monotonic() - self._swept_at > SWEEP_S:
             self.sweep()
+
+    def _is_hour_over(self) -> bool:
+        """Whether something that is not archived was logged in an hour that is over."""
+        archived = self._archived_upto()
+        with self._pages.snapshot() as connection:
+            logged_ns = connection.exec_driver_sql(_LOGGED_AFTER, (archived,)).scalar()
+        return logged_ns is not None and logged_ns // HOUR_NS < time.time_ns() // HOUR_NS
+
+    def _archived_upto(self) -> int:
+        if self._archived is None and self.archive is not None:
+            with self._pages.snapshot() as connection:
+                number = int(connection.exec_driver_sql(_ARCHIVED).scalar() or 0)
+            self.archive.begin(self._node, number)
+            self._archived = number
+        return self._archived or 0
+
+    def _on_archived(self, number: int) -> None:
+        with self._database.turn, self._engine.begin() as connection:
+            connection.exec_driver_sql(_KEEP_ARCHIVED, (str(number),))
+        self._archived = number
 
     def _sweep_some(self, stream: StreamId, last: int) -> bool:
         """Returns whether there may be more."""

@@ -15,8 +15,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from xxhash import xxh3_64_digest
 
-from gossamer.logger.databases import Database, trouble
+from gossamer.logger.databases import Database, StoreError, trouble
 from gossamer.logger.rows import ids_of, number_of
+from gossamer.logger.schema import SCHEMA_VERSION, version_of
+from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import EVENTS_MAX, Packet
 from gossamer.messages.wire import Span
@@ -85,25 +87,32 @@ class Pages:
     def page(self, after: int, bytes_max: int, group: str | None = None, *, collected: bool = False) -> Page:
         """What was logged after that number, in one group or all: at least one packet, if there is one. What has been
         collected only if it is asked for; then packets are as they were logged."""
+        with self.snapshot() as connection:
+            return self.page_in(connection, after, bytes_max, group, collected=collected)
+
+    @staticmethod
+    def page_in(
+        connection: Connection, after: int, bytes_max: int, group: str | None = None, *, collected: bool = False
+    ) -> Page:
+        """The same, of a moment that one has already."""
         rows: list[tuple[int, int, Packet]] = []
         damaged: list[Span] = []
         size = 0
-        with self._snapshot() as connection:
-            last = connection.exec_driver_sql(_LAST).scalar_one()
-            if collected:
-                found = connection.exec_driver_sql(_WHOLE_PAGE, (after,))
+        last = connection.exec_driver_sql(_LAST).scalar_one()
+        if collected:
+            found = connection.exec_driver_sql(_WHOLE_PAGE, (after,))
+        else:
+            found = connection.exec_driver_sql(_PAGE, (after, *_prefix(group)))
+        for number, logged_ns, stream, first, high, checksum, data, gone in found:
+            if rows and size + len(data) > bytes_max:
+                found.close()
+                return Page(tuple(rows), number - 1, False, tuple(damaged))
+            packet = intact(stream, first, high, checksum, data)
+            if packet is None:
+                damaged.append(Span(stream, ((max(first, gone + 1), high),)))
             else:
-                found = connection.exec_driver_sql(_PAGE, (after, *_prefix(group)))
-            for number, logged_ns, stream, first, high, checksum, data, gone in found:
-                if rows and size + len(data) > bytes_max:
-                    found.close()
-                    return Page(tuple(rows), number - 1, False, tuple(damaged))
-                packet = intact(stream, first, high, checksum, data)
-                if packet is None:
-                    damaged.append(Span(stream, ((max(first, gone + 1), high),)))
-                else:
-                    rows.append((number, logged_ns, packet.cut(max(first, gone + 1), high)))
-                    size += len(data)
+                rows.append((number, logged_ns, packet.cut(max(first, gone + 1), high)))
+                size += len(data)
         return Page(tuple(rows), max(after, last), True, tuple(damaged))
 
     def newest(self, group: str, after: int, upto: int, bytes_max: int) -> Page:
@@ -115,7 +124,7 @@ class Pages:
         rows: list[tuple[int, int, Packet]] = []
         damaged: list[Span] = []
         size = 0
-        with self._snapshot() as connection:
+        with self.snapshot() as connection:
             bounds = (ids_of(after, after)[1], ids_of(upto, upto)[1], group, EVENTS_MAX + 1)
             found = [(number_of(id), seq) for id, seq in connection.exec_driver_sql(_NEWEST, bounds)]
             end = len(found) <= EVENTS_MAX
@@ -138,7 +147,7 @@ class Pages:
     def find(self, stream: StreamId, first: int, last: int) -> list[tuple[int, int, Packet]]:
         """A part of a stream, as `(number, first seq of the packet as it was logged, packet)`."""
         found = []
-        with self._snapshot() as connection:
+        with self.snapshot() as connection:
             for number, low, high, checksum, data in connection.exec_driver_sql(
                 _FIND, (stream, first, last, stream, first)
             ):
@@ -149,8 +158,12 @@ class Pages:
 
     def derived(self) -> int:
         """Up to this number the log has been made into events, and `newest` is known."""
-        with self._snapshot() as connection:
-            return int(connection.exec_driver_sql(_DERIVED).scalar() or 0)
+        with self.snapshot() as connection:
+            return self.derived_in(connection)
+
+    @staticmethod
+    def derived_in(connection: Connection) -> int:
+        return int(connection.exec_driver_sql(_DERIVED).scalar() or 0)
 
     def number_at(self, time_ns: int) -> int:
         """A cursor: everything logged at or after that time has a higher number.
@@ -158,7 +171,7 @@ class Pages:
         By bisection in the highest time so far: that it passes `time_ns` is the first time that anything does, whatever
         the clock did before and after.
         """
-        with self._snapshot() as connection:
+        with self.snapshot() as connection:
             low, high = 0, int(connection.exec_driver_sql(_LAST).scalar_one())
             while low < high:
                 middle = (low + high) // 2
@@ -172,7 +185,7 @@ class Pages:
     def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int:
         """A cursor: nothing beyond these positions has a lower number, or that one. Streams that are not named count
         from the cursor `others` on; with a group, only its streams do."""
-        with self._snapshot() as connection:
+        with self.snapshot() as connection:
             found: list[int] = [connection.exec_driver_sql(_LAST).scalar_one() + 1]
             for stream, number in connection.exec_driver_sql(_STREAMS, _prefix(group)):
                 if stream not in positions:
@@ -187,7 +200,7 @@ class Pages:
     def passed(self, spans: Iterable[Span], number: int) -> tuple[Span, ...]:
         """What of these was logged up to that number."""
         found: list[Span] = []
-        with self._snapshot() as connection:
+        with self.snapshot() as connection:
             for span in spans:
                 here = IntervalSet()
                 for first, last in span.ranges:
@@ -202,13 +215,34 @@ class Pages:
         self._engine.dispose()
 
     @contextmanager
-    def _snapshot(self) -> Iterator[Connection]:
+    def snapshot(self) -> Iterator[Connection]:
         """The store as it is at one moment."""
         try:
             with self._engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
             raise trouble(self._name, error) from None
+
+
+def open_pages(database: Database) -> Pages:
+    """Of a store that somebody else writes to, or nobody; a `UsageError` if it is none, or of another version."""
+    pages = Pages(database)
+    try:
+        with pages.snapshot() as connection:
+            version = version_of(connection, database.name)
+        if version is None:
+            raise UsageError(f"{database.name} is no store")
+        if version < SCHEMA_VERSION:
+            raise UsageError(
+                f"the store {database.name} has schema {version}: a logger that is started on it updates it"
+            )
+    except StoreError as error:
+        pages.close()
+        raise UsageError(f"cannot open the store {error}") from None
+    except UsageError:
+        pages.close()
+        raise
+    return pages
 
 
 def checksum_of(data: bytes) -> int:

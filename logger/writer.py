@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gossamer.logger.archive import Archive
 from gossamer.logger.databases import StoreError
 from gossamer.logger.keeper import Keeper
 from gossamer.logger.reader import Reader
@@ -43,11 +44,11 @@ _Job = Persist | Load | Collect | _Swept
 class Writer:
     """Drives a `Store` for a runtime; every call returns at once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, archive: Archive | None = None) -> None:
         self._store = store
         self.reader = Reader(store)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self.keeper = Keeper(store.database, lambda stream, last: self._jobs.put(_Swept(stream, last)))
+        self.keeper = Keeper(store.database, lambda stream, last: self._jobs.put(_Swept(stream, last)), archive)
         self._collected = False
         self._tokens: list[int] = []
         """Staged, and to be answered after the next commit."""
@@ -71,7 +72,7 @@ class Writer:
         self._answer = answer
         self._thread.start()
         self.reader.start(answer)
-        self.keeper.start()
+        self.keeper.start(node)
 
     def persist(self, token: int, records: tuple[Record, ...]) -> None:
         self._jobs.put(Persist(token, records))
