@@ -5,6 +5,7 @@ and so is told to be in trouble. What is asked costs a node a walk over its coun
 """
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ PATIENCE_S = 5.0
 HEALTH_S = 1.0
 
 Page = tuple[int, str, bytes]
+
+_log = logging.getLogger("gossamer.http")
 
 
 class Monitor:
@@ -78,6 +81,8 @@ class Monitor:
 
     def _mesh(self) -> Page:
         runtime = self._runtimes[0]
+        if not runtime.telemetry.interval_s:
+            raise GossamerError(f"telemetry is switched off at {runtime.name}: there is nothing to show")
         found = runtime.ask(lambda: runtime.picture.as_dict(time.time_ns(), runtime.members))
         return _json(200, {"node": runtime.name, **found})
 
@@ -133,6 +138,9 @@ def _server(address: tuple[str, int], family: int, pages: dict[str, Callable[[],
                 answer = page()
             except GossamerError as error:
                 answer = _json(503, {"error": str(error)})
+            except Exception:
+                _log.exception("cannot make %s", self.path)
+                answer = _json(500, {"error": "see the log"})
             self._answer(*answer)
 
         do_HEAD = do_GET

@@ -4,12 +4,20 @@ Every member is delivered what the others say in `$sys`, so any one of them can 
 subscribes to `$sys`. The same class makes the picture for both.
 """
 
+from types import UnionType
 from typing import Any
 
-from gossamer.messages.event import Event
+from gossamer.messages.event import Attributes, Event
 from gossamer.messages.wire import Member
 
-KINDS = ("sample", "consumer")
+SOUND: dict[str, dict[str, type | UnionType]] = {
+    "sample": {"node": str, "status": str, "interval_s": int | float, "members": list, "trouble": list},
+    "consumer": {
+        "node": str, "client": str, "subscription": int, "group": str, "delivered": int, "obsoleted": int, "lost": int,
+        "queued": int, "oldest_s": int | float, "behind": bool,
+    },
+}  # fmt: skip
+"""The kinds that make the picture, and what one has to have: they come from others, perhaps of other versions."""
 THINGS_MAX = 4_096
 SILENT_INTERVALS = 3
 """A member that has said nothing for so many of its intervals, and some slack, is told as silent."""
@@ -39,7 +47,7 @@ class Picture:
     def on_event(self, event: Event) -> None:
         """The newest of a thing takes the place of what was known; a tombstone ends it."""
         key = event.key
-        if key is None or event.attributes.get("type") not in KINDS:
+        if key is None or not (event.deleted or _is_sound(event.attributes)):
             return
         known = self._things.pop(key, None)  # so that it goes last
         if known is not None and known.time_ns > event.time_ns:
@@ -108,6 +116,11 @@ class Picture:
 
     def _of(self, kind: str) -> list[Event]:
         return [event for event in self._things.values() if event.attributes["type"] == kind]
+
+
+def _is_sound(told: Attributes) -> bool:
+    wanted = SOUND.get(str(told.get("type")))
+    return wanted is not None and all(isinstance(told.get(name), kind) for name, kind in wanted.items())
 
 
 def _member(event: Event, now_ns: int, record: Member | None) -> dict[str, Any]:

@@ -21,5 +21,5 @@ def status(
     if as_json:
         print(json.dumps(found))
     else:
-        Console().print(view.render(found))
+        Console().print(view.render(found, addresses=True))
     raise typer.Exit(0 if found["healthy"] else 1)

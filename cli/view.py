@@ -112,9 +112,11 @@ async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> A
 # For people -----------------------------------------------------------------------------------------------------------
 
 
-def render(found: dict[str, Any]) -> RenderableType:
-    """Members, those who are slow, and what is wrong."""
+def render(found: dict[str, Any], addresses: bool = False) -> RenderableType:
+    """Members, where they are if that is wanted, those who are slow, and what is wrong."""
     parts: list[RenderableType] = [_headline(found), _members(found["members"])]
+    if addresses:
+        parts.append(_addresses(found["members"]))
     slow = [each for each in found["consumers"] if any(each[name] for name in SLOW)]
     if slow:
         parts.append(_consumers(slow))
@@ -131,26 +133,31 @@ def _headline(found: dict[str, Any]) -> Text:
 
 
 def _members(members: list[dict[str, Any]]) -> Table:
-    columns = [each for each in COLUMNS if any(member.get(each[0]) is not None for member in members)]
-    table = Table("member", "role", "status", "heard", box=None, header_style="bold")
+    # What is 0 everywhere is not worth a column.
+    columns = [each for each in COLUMNS if any(member.get(each[0]) for member in members)]
+    table = _table("member", "role", "status", "heard")
     for _, title in columns:
-        table.add_column(title, justify="right")
-    table.add_column("addresses", style="dim", overflow="fold")
+        table.add_column(title, justify="right", no_wrap=True)
     for member in members:
-        where = [member[name] for name in ("url", "mesh", "http") if member.get(name)]
         table.add_row(
             member["node"],
             member.get("role", ""),
             Text(member["status"], style="red" if member["trouble"] else "green"),
-            f"{member['age_s']:.0f} s" if "age_s" in member else "",
+            f"{member['age_s']:.0f} s ago" if "age_s" in member else "never",
             *(_number(member.get(name)) for name, _ in columns),
-            " ".join(where),
         )
     return table
 
 
+def _addresses(members: list[dict[str, Any]]) -> Table:
+    table = _table("member", "clients", "mesh", "http")
+    for member in members:
+        table.add_row(member["node"], *(member.get(name) or "" for name in ("url", "mesh", "http")))
+    return table
+
+
 def _consumers(consumers: list[dict[str, Any]]) -> Table:
-    table = Table("slow consumer", "at", "group", box=None, header_style="bold")
+    table = _table("slow consumer", "at", "group")
     names = ("queued", "oldest_s", "delivered", "obsoleted", "lost")
     for name in names:
         table.add_column(name.replace("_s", " s"), justify="right")
@@ -159,6 +166,13 @@ def _consumers(consumers: list[dict[str, Any]]) -> Table:
         who = f"{each['client']}/{each['subscription']}"
         figures = [_number(each[name]) for name in names]
         table.add_row(who, each["node"], each["group"], *figures, "catching up" if each["behind"] else "")
+    return table
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for title in titles:
+        table.add_column(title, no_wrap=True)
     return table
 
 

@@ -6,7 +6,7 @@ it stays until it is stable, since nobody else will keep it.
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -98,9 +98,13 @@ class GossipBuffer:
                 found.insert(last, packet)
         return found
 
-    def holds(self, needed: Callable[[Packet], bool]) -> bool:
-        """Whether anything here is still needed."""
-        return any(needed(packet) for packets in self._streams.values() for packet in packets)
+    def holds(self, needed: Callable[[Packet], bool], upto_round: int) -> bool:
+        """Whether anything that came up to a round is still needed."""
+        for round_no, stream, first in self._ages:
+            packets = self._streams.get(stream, ()) if round_no <= upto_round else ()
+            if packets and _holds(packets, first) and needed(packets[_place(packets, first)]):
+                return True
+        return False
 
     def forget(self, stream: StreamId) -> None:
         """Drop everything of a retired stream."""
@@ -114,12 +118,12 @@ class GossipBuffer:
             del self._streams[packet.stream]
 
 
-def _holds(packets: list[Packet], first: int) -> bool:
+def _holds(packets: Sequence[Packet], first: int) -> bool:
     place = _place(packets, first)
     return place < len(packets) and packets[place].first == first
 
 
-def _place(packets: list[Packet], first: int) -> int:
+def _place(packets: Sequence[Packet], first: int) -> int:
     if packets[0].first == first:  # they come and go in order, but for repairs
         return 0
     return bisect_left(packets, first, key=_first)

@@ -128,6 +128,7 @@ class Node:
         self._purge_at_round = 0
         self._purge_rounds = 1
         self._departure: Callable[[], None] | None = None
+        self._departure_round = 0
 
         self.stability = Stability()
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record, address)
@@ -360,12 +361,10 @@ class Node:
         self._ctx.send(given.logger, given.read)
 
     def _on_leave(self, _: inputs.Leave) -> None:
-        self._departure = self.membership.leave
-        self._depart_when_done()
+        self._depart(self.membership.leave)
 
     def _on_disconnect(self, _: inputs.Disconnect) -> None:
-        self._departure = self.membership.disconnect
-        self._depart_when_done()
+        self._depart(self.membership.disconnect)
 
     def _on_reconnect(self, _: inputs.Reconnect) -> None:
         self._departure = None
@@ -401,7 +400,7 @@ class Node:
                 self.durables.on_round()
             self.rooms.on_round()
             self.windows.recheck()
-            if not membership.has_loggers and (untold := self.exchange.untold(membership.active)):
+            if not membership.has_loggers and self._stays and (untold := self.exchange.untold(membership.active)):
                 self.exchange.tell((ctx.rng.choice(untold),))  # one a round: everyone to everyone would be too many
             if ctx.round % ctx.config.positions_rounds == 0:
                 self._acknowledge_and_collect()
@@ -426,7 +425,7 @@ class Node:
         return self._ctx.config.group(group_of(name)).purging
 
     def _acknowledge_and_collect(self) -> None:
-        if self.membership.has_loggers:
+        if self.membership.has_loggers and self._stays:
             self.exchange.tell(self._sinks())
         if self.logger is not None:
             self.logger.collect()
@@ -466,6 +465,7 @@ class Node:
             or not self._agreed
             or bool(self.seeker)
             or bool(self.orphans)
+            or self._departure is not None
             or self.membership.pending
             or self.durables.busy
             or bool(self.exchange.untold(self._sinks()))
@@ -649,7 +649,7 @@ class Node:
     def on_tell(self, sender: NodeId, message: Tell) -> None:
         """Somebody would purge if it knew that enough hold what is newer."""
         known = tuple(name for name in message.streams if name in self.receiver.streams)
-        if known:
+        if known and self._stays:
             self.exchange.acknowledge(sender, known)
 
     def on_window(self, sender: NodeId, message: Window) -> None:
@@ -843,8 +843,19 @@ class Node:
         for name in self.receiver.streams:
             self.exchange.touch(name)
 
+    def _depart(self, departure: Callable[[], None]) -> None:
+        self._departure, self._departure_round = departure, self._ctx.round
+        self._hurry()
+        self._depart_when_done()
+
+    @property
+    def _stays(self) -> bool:
+        """Whether what we have may be counted on; what a logger has on disk may, though it goes."""
+        return self._departure is None or self.logger is not None
+
     def _depart_when_done(self) -> None:
-        """What only we may have stays with us until it is logged (without loggers: until everyone has it)."""
+        """What only we may have stays with us until it is logged (without loggers: until everyone has it). Others go on
+        publishing: what came since we want to go is theirs to keep, and we do not tell them that we have it."""
         if self._departure is None or self.membership.status != "member":
             return
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):
@@ -855,7 +866,7 @@ class Node:
                     self._on_abandon(inputs.Abandon(name))
                 elif issued_by(name) is not None:
                     self._announce(self.sender.close(name))
-        if not self.buffer.holds(self._kept_by_nobody_else):
+        if not self.buffer.holds(self._kept_by_nobody_else, self._departure_round):
             self._departure()
             self._departure = None
 

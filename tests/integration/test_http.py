@@ -77,6 +77,11 @@ def test_up_serves_both_at_once(tmp_path):
         process.close()
 
 
+def test_without_telemetry_there_is_no_picture_and_it_is_said_why(pages):
+    code, body = get(f"{pages}/mesh")
+    assert (code, "switched off" in body) == (503, True)
+
+
 def test_who_is_not_a_member_is_not_healthy(pages, runtime):
     assert get(f"{pages}/healthz")[0] == 200
     runtime.status = "leaving"

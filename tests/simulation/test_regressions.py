@@ -128,3 +128,14 @@ def test_the_first_logger_gets_over_what_was_let_go_of_before_it_came() -> None:
         mesh.run(1.0)
     assert mesh.run_until(lambda: "a:19" in mesh.delivered("L"), 60.0), "though its publisher lives on"
     assert mesh.delivered("b") == [f"a:{seq}" for seq in range(20)]
+
+
+def test_who_wants_to_leave_is_not_kept_by_what_others_go_on_publishing() -> None:
+    mesh = Mesh("abc", "L")
+    for step in range(500):
+        mesh.publish("a")
+        mesh.run(0.02)
+        if step == 10:
+            mesh.leave("c")
+    assert mesh.status("c") == "outside"
+    assert mesh.settle()

@@ -57,7 +57,8 @@ def test_a_journal_keeps_the_newest_of_each_thing_and_no_more_than_it_may():
 
 
 def sample(node: str, at_s: float, **attributes: object) -> Event:
-    told = {"type": "sample", "node": node, "role": "broker", "status": "member", "interval_s": 5.0, **attributes}
+    told = {"type": "sample", "node": node, "role": "broker", "status": "member", "interval_s": 5.0}
+    told |= {"members": [], "trouble": [], **attributes}
     return Event(key=f"sample/{node}", time_ns=int(at_s * 1e9), attributes=told)
 
 
@@ -95,3 +96,13 @@ def test_a_tombstone_ends_a_thing():
 
 def test_a_picture_of_nobody_is_not_healthy():
     assert Picture().as_dict(0)["healthy"] is False
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"type": "sample"}, {"type": "sample", "node": 3}, {"type": "consumer", "node": "a"}, {"type": "other"}, {}],
+)
+def test_what_is_not_sound_makes_no_picture(attributes):
+    picture = Picture()
+    picture.on_event(Event(key="x", time_ns=1, attributes=attributes))
+    assert picture.as_dict(0)["members"] == []

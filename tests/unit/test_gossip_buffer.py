@@ -43,8 +43,9 @@ def test_over_its_bytes_it_drops_the_oldest():
 def test_whether_anything_is_needed():
     buffer = GossipBuffer(10**6)
     buffer.add(packet(0), 1)
-    assert buffer.holds(lambda held: held.stream == S)
-    assert not buffer.holds(lambda held: held.stream == T)
+    assert buffer.holds(lambda held: held.stream == S, 1)
+    assert not buffer.holds(lambda held: held.stream == T, 1)
+    assert not buffer.holds(lambda held: held.stream == S, 0), "it came after that"
 
 
 @given(
