@@ -803,9 +803,14 @@ class Deliveries:
         for reading, sure in self.readings.on_page(logger, page, now):
             replay, subscriber = reading.replay, self.subscribers[reading.key]
             assert replay is not None
+            before = replay.cursor or 0
             for each in replay.on_page(page):
-                newest = isinstance(each, Stretch) and replay.latest and each.number <= replay.floor
-                reading.put(each if isinstance(each, Missing) else Piece(each, sure, newest))
+                if isinstance(each, Stretch):
+                    newest = replay.latest and each.number <= replay.floor
+                    # What was held may be of a page that was shared.
+                    reading.put(Piece(each, sure and each.number > before, newest))
+                else:
+                    reading.put(each)
             if replay.held_bytes > HELD_BYTES_MAX:
                 self.readings.fail(reading, now, f"{logger} lacks what comes before {HELD_BYTES_MAX} bytes")
             elif page.end and not replay.heading:

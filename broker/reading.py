@@ -257,8 +257,8 @@ class Readings:
             if replay.logger is None:
                 replay.logger = loggers[(reading.key + reading.tries) % len(loggers)]
             # Who has no cursor yet is alone with its positions, unless it has none of them either.
-            place = reading.key if replay.cursor is None and not replay.fresh else replay.cursor
-            at = (replay.logger, reading.group, place, replay.published_ns, replay.since_ns, replay.latest)
+            alone = None if replay.cursor is not None or replay.fresh else reading.key
+            at = (replay.logger, reading.group, replay.cursor, alone, replay.published_ns, replay.since_ns, replay.latest)
             places.setdefault(at, []).append(reading)
         return sorted(places.values(), key=lambda readings: readings[0].due_at)
 
