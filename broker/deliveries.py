@@ -336,7 +336,7 @@ class Deliveries:
         """What changed lately, and up to when."""
         self._recent: deque[tuple[int, Packet]] = deque()
         self._recent_bytes = 0
-        self._recent_since_ns = time_ns()
+        self._born_ns = self._recent_since_ns = time_ns()
         """All that came after this is among what came lately."""
         self.readings = Readings()
         self.known: Callable[[], Iterable[tuple[StreamId, int]]] = lambda: ()
@@ -393,6 +393,9 @@ class Deliveries:
         subscriber.feed.behind = True
         group.behind[key] = self._waiting[key] = None
         subscriber.reading = reading = Reading(key, subscriber.group, str(subscriber.selector), positions)
+        if start.latest:
+            positions = self.delivered(subscriber.group)
+            since_ns = max(time_ns() - SLACK_NS, self._born_ns)
         if has_loggers and not (resumes and self._remembers(subscriber.group, positions, since_ns)):
             reading.replay = Replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest)
             reading.restarted = start.latest and bool(start.shown)
@@ -754,7 +757,7 @@ class Deliveries:
 
     def _catch_up(self, group: _Group, subscriber: Subscriber) -> None:
         subscriber.feed.behind = False
-        subscriber.untold = True
+        subscriber.untold = subscriber.reading is not None
         subscriber.reading = None
         del group.behind[subscriber.key]
         self._detach(group, subscriber)
@@ -803,17 +806,19 @@ class Deliveries:
         for reading, sure in self.readings.on_page(logger, page, now):
             replay, subscriber = reading.replay, self.subscribers[reading.key]
             assert replay is not None
-            before = replay.cursor or 0
+            before, phase = replay.cursor or 0, replay.phase
             for each in replay.on_page(page):
                 if isinstance(each, Stretch):
-                    newest = replay.latest and each.number <= replay.floor
+                    newest = phase == "newest"
                     # What was held may be of a page that was shared.
                     reading.put(Piece(each, sure and each.number > before, newest))
                 else:
                     reading.put(each)
             if replay.held_bytes > HELD_BYTES_MAX:
                 self.readings.fail(reading, now, f"{logger} lacks what comes before {HELD_BYTES_MAX} bytes")
-            elif page.end and not replay.heading:
+            elif replay.phase != phase:
+                reading.due_at = now
+            elif page.end and phase == "read" and not replay.heading:
                 self._attach(self._groups[reading.group], subscriber)
                 replay.until(self.delivered(reading.group))
             if reading.bytes >= self.readings.page_bytes:
@@ -837,8 +842,7 @@ class Deliveries:
         """Offer what comes next of what was read; whether there was room for it."""
         if reading.ready:
             arrival, matches = reading.ready.popleft()
-            again = reading.restarted and _slot_shows(subscriber.feed.shown, arrival)
-            if not again:
+            if not (reading.restarted and _shows_it(subscriber.feed.shown, arrival)):
                 self._offer_one(group, subscriber, arrival, matches)
             return True
         piece = reading.pieces[0]
@@ -873,9 +877,7 @@ class Deliveries:
         if stretch.count > credit:
             stretch, rest = stretch.split(credit)
         count = stretch.count
-        if stretch.kind == KEYED and (
-            piece.newest or reading.restarted or not _shows(subscriber.feed.shown, stretch, count)
-        ):
+        if stretch.kind == KEYED and (reading.restarted or not _shows(subscriber.feed.shown, stretch, count)):
             return False
         if count:
             subscriber.sent += count
@@ -901,9 +903,13 @@ class Deliveries:
             subs: dict[Any, list[int]] = {}
             for key in group.index:
                 subscriber = self.subscribers[key]
-                live = not subscriber.feed.behind and not len(subscriber.feed)
-                if live and (reached or subscriber.untold):
+                if subscriber.feed.behind or len(subscriber.feed):
+                    continue
+                if subscriber.untold:
                     subscriber.untold = False
+                    every = dict(list(self.delivered(name).items())[:POSITIONS_MAX])
+                    subscriber.outlet.deliver(encode(Reached((subscriber.sub,), now_ns, every)))
+                elif reached:
                     subs.setdefault(subscriber.outlet, []).append(subscriber.sub)
             for outlet, each in subs.items():
                 outlet.deliver(encode(Reached(tuple(each), now_ns, reached)))
@@ -982,7 +988,7 @@ def _positions(before: dict[StreamId, int], batch: _Batch, taken: int, reading: 
     return positions
 
 
-def _slot_shows(shown: Shown, arrival: Arrival) -> bool:
+def _shows_it(shown: Shown, arrival: Arrival) -> bool:
     """Whether a key is shown as this event already."""
     slot = slot_of(arrival.id, arrival.head)
     return slot is not None and shown.shown_by(slot) == arrival.id

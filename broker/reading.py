@@ -95,12 +95,12 @@ class Reading:
     def sent(self, piece: "Piece", rest: Stretch | None) -> None:
         """The first piece is done with, but for the rest."""
         self.bytes -= len(piece.stretch.blob)
+        if not piece.newest:
+            self.offered[piece.stretch.stream] = piece.stretch.last if rest is None else rest.first - 1
         if rest is None:
             self.pieces.popleft()
-            self.offered[piece.stretch.stream] = piece.stretch.last
         else:
             self.bytes += len(rest.blob)
-            self.offered[piece.stretch.stream] = rest.first - 1
             piece.stretch = rest
 
     def unpack(self, piece: "Piece", matches: Callable[[Attributes], bool], assemble: bool) -> None:
@@ -121,7 +121,7 @@ class Reading:
             self.intake.on_skip(stream, stretch.first - 1, stretch.first - 1)  # what began there is not whole
         self._matching.update(event.id for event, _, matching in events if matching and event.id is not None)
         sized = [(event, size) for event, size, _ in events]
-        self._pass(stream, self.intake.on_run(stream, sized, stretch.holes), -1 if piece.newest else stretch.last)
+        self._pass(stream, self.intake.on_run(stream, sized, stretch.holes), None if piece.newest else stretch.last)
 
     def skip(self, missing: Missing) -> None:
         """The first piece will not come."""
@@ -132,13 +132,14 @@ class Reading:
         else:
             self.offered[stream] = missing.last
 
-    def _pass(self, stream: StreamId, arrivals: list[Arrival], last: int) -> None:
+    def _pass(self, stream: StreamId, arrivals: list[Arrival], last: int | None) -> None:
         assert self.intake is not None
         for arrival in arrivals:
             self.ready.append((arrival, arrival.id in self._matching))
             self._matching.discard(arrival.id)
-            self.offered[stream] = arrival.id.seq
-        if stream not in self.intake.assembler and last >= 0:
+            if last is not None:
+                self.offered[stream] = arrival.id.seq
+        if last is not None and stream not in self.intake.assembler:
             self.offered[stream] = last  # otherwise something is held, and comes again if it cannot be passed on here
         if not self.intake.assembler.held:
             self._matching.clear()
@@ -258,7 +259,15 @@ class Readings:
                 replay.logger = loggers[(reading.key + reading.tries) % len(loggers)]
             # Who has no cursor yet is alone with its positions, unless it has none of them either.
             alone = None if replay.cursor is not None or replay.fresh else reading.key
-            at = (replay.logger, reading.group, replay.cursor, alone, replay.published_ns, replay.since_ns, replay.latest)
+            at = (
+                replay.logger,
+                reading.group,
+                replay.cursor,
+                alone,
+                replay.published_ns,
+                replay.since_ns,
+                replay.newest_upto,
+            )
             places.setdefault(at, []).append(reading)
         return sorted(places.values(), key=lambda readings: readings[0].due_at)
 
@@ -278,10 +287,10 @@ class Readings:
             readings[0].group,
             selectors,
             replay.cursor or 0,
-            replay.beginning() if replay.cursor is None else None,
+            replay.beginning(),
             min(self.page_bytes, PAGE_BYTES_MAX),
             replay.published_ns,
-            replay.floor if replay.latest else 0,
+            replay.newest_upto,
             lacks,
         )
         return Consult(replay.logger, read)

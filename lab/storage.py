@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from gossamer.matching import stretching
+from gossamer.messages.event import Event
 from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Page, Read, Span
@@ -120,6 +121,29 @@ class Storage:
             size += len(packet.blob)
         return _Rows(rows, self._number, True)
 
+    def derived(self) -> int:
+        return self._number
+
+    def newest(self, group: str, after: int, upto: int, _: int) -> _Rows:
+        newest: dict[tuple[str, str | None], tuple[tuple[float, str, int], int, Event]] = {}
+        logged = {(packet.stream, event.id): number for number, _, packet in self._log for event in packet.events()}
+        for name, stream in self._streams.items():
+            parts: list[Event] = []
+            for event in (event for packet in stream.packets for event in packet.events()):
+                relation = event.relation
+                if relation is not None and relation.part is not None:
+                    parts.append(event)
+                    continue
+                whole = [event, *parts] if relation is not None and relation.commit is not None else [event]
+                parts = parts if len(whole) == 1 else []
+                for each in whole if group_of(name) == group else ():
+                    _take_newest(newest, name, each, logged[name, each.id])
+        rows: list[tuple[int, int, Packet]] = []
+        for number, id in sorted((number, event.id) for _, number, event in newest.values() if not event.deleted):
+            if after < number <= upto and id is not None:
+                rows += [(number, 0, packet) for packet in self.load([Span(id.stream, ((id.seq, id.seq),))])]
+        return _Rows(rows, upto, True)
+
     def number_at(self, time_ns: int) -> int:
         return next((number - 1 for number, logged_ns, _ in self._log if logged_ns >= time_ns), self._number)
 
@@ -171,6 +195,25 @@ class Storage:
 
     def _stream(self, stream_id: StreamId) -> _Stream:
         return self._streams.setdefault(stream_id, _Stream())
+
+
+def _take_newest(
+    newest: dict[tuple[str, str | None], tuple[tuple[float, str, int], int, Event]],
+    stream: str,
+    event: Event,
+    number: int,
+) -> None:
+    relation = event.relation
+    assert event.id is not None
+    if event.key is None and (relation is None or relation.commit is None):
+        return
+    grouped = relation is not None and relation.group
+    place: tuple[float, str, int] = (0, stream, event.id.seq)
+    if grouped:
+        place = (event.time_ns if event.rank is None else event.rank, stream, event.id.seq)
+    slot = (group_of(stream) if grouped else stream), event.key
+    if slot not in newest or newest[slot][0] < place:
+        newest[slot] = place, number, event
 
 
 def _add(stream: _Stream, packet: Packet) -> list[Packet]:

@@ -17,7 +17,7 @@ from typing import Protocol
 from gossamer.matching.errors import SelectorError
 from gossamer.matching.selector import Selector
 from gossamer.messages.errors import PeerError
-from gossamer.messages.event import Attributes, Event, Head
+from gossamer.messages.event import INT_MAX, Attributes, Event, Head
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import EVENTS_MAX, Hole, Packet
 from gossamer.messages.wire import Page, Range, Read, Span, Stretch
@@ -53,6 +53,8 @@ class Log(Protocol):
     def number_at(self, time_ns: int) -> int: ...
     def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int: ...
     def passed(self, spans: Iterable[Span], number: int) -> tuple[Span, ...]: ...
+    def newest(self, group: str, after: int, upto: int, bytes_max: int) -> Rows: ...
+    def derived(self) -> int: ...
 
 
 def scan(log: Log, read: Read, lacks: Sequence[Span]) -> Page:
@@ -64,14 +66,26 @@ def scan(log: Log, read: Read, lacks: Sequence[Span]) -> Page:
     after, floor = read.after, 0
     if read.beginning is not None:
         beginning = read.beginning
+        if beginning.latest:
+            last = log.number_at(INT_MAX)
+            since = log.number_at(beginning.since_ns)
+            return Page(read.number, since, True, (), last, log.passed(lacks, last))
         floor = log.number_at(beginning.since_ns) if beginning.since_ns else 0
         after = log.number_after(beginning.positions, read.group, floor)
     passed = log.passed(lacks, after) if lacks else ()
     if not read.bytes_max:
         return Page(read.number, after, False, (), floor, passed)
-    page = log.page(after, read.bytes_max, read.group)
+    newest = after < read.newest_upto
+    if newest and log.derived() < read.newest_upto:
+        return Page(read.number, after, True, passed=passed)  # not known yet
+    page: Rows
+    if newest:
+        page = log.newest(read.group, after, read.newest_upto, read.bytes_max)
+    else:
+        page = log.page(after, read.bytes_max, read.group)
     found, spoilt = stretches(((number, packet) for number, _, packet in page.rows), matches, read.published_ns)
-    return Page(read.number, page.last, page.end, tuple(found), floor, passed, gone=(*page.damaged, *spoilt))
+    end = page.end and not newest
+    return Page(read.number, page.last, end, tuple(found), floor, passed, gone=(*page.damaged, *spoilt))
 
 
 @lru_cache(1_024)

@@ -135,6 +135,10 @@ class Stretch(_Part, frozen=True):
                 break
         return self._part(self.first, ranges[-1][1]), self._part(ranges[-1][1] + 1, self.last)
 
+    def upto(self, last: int) -> "Stretch":
+        """What of it comes up to there."""
+        return self if last >= self.last else self._part(self.first, last)
+
     def beyond(self, last: int) -> "Stretch":
         """What of it comes after that."""
         return self if last < self.first else self._part(last + 1, self.last)

@@ -301,7 +301,8 @@ class LoggerRole:
         if self._scanning is not None and self._scanning[0] == token:
             _, sender, known = self._scanning
             self._scanning = None
-            self._ctx.send(sender, replace(page, void=known.void, gone=(*known.gone, *page.gone)))
+            answers = {"passed": known.passed + page.passed, "void": known.void, "gone": known.gone + page.gone}
+            self._ctx.send(sender, replace(page, **answers))
             self._scan_next()
 
     def _scan_next(self) -> None:
@@ -312,20 +313,26 @@ class LoggerRole:
         read = waiting.popleft()
         if waiting:
             self._reads[sender] = waiting  # behind the others
+        passed: list[Span] = []
         gone: list[Span] = []
         void: list[Span] = []
         stored: list[Span] = []
+        waits = read.beginning is not None and read.beginning.latest
         for span in read.lacks:
             log = self.logs.get(span.stream)
             if log is None:
                 if span.stream in self._retired:
                     _append(gone, span.stream, span.ranges)
-                continue
-            _append(gone, span.stream, _ranges(part for each in span.ranges for part in _settled(log, *each)))
-            _append(void, span.stream, _ranges(part for each in span.ranges for part in log.void.overlap(*each)))
-            _append(stored, span.stream, _ranges(part for each in span.ranges for part in log.committed.overlap(*each)))
+            elif waits:  # before all of it is here nobody knows what is newest
+                if span.ranges and span.ranges[-1][1] <= log.prefix:
+                    passed.append(span)
+            else:
+                _append(gone, span.stream, _ranges(part for each in span.ranges for part in _settled(log, *each)))
+                _append(void, span.stream, _ranges(part for each in span.ranges for part in log.void.overlap(*each)))
+                parts = (part for each in span.ranges for part in log.committed.overlap(*each))
+                _append(stored, span.stream, _ranges(parts))
         self._token += 1
-        known = Page(read.number, read.after, False, void=tuple(void), gone=tuple(gone))
+        known = Page(read.number, read.after, False, passed=tuple(passed), void=tuple(void), gone=tuple(gone))
         self._scanning = self._token, sender, known
         self._ctx.emit(Scan(self._token, read, tuple(stored)))
 

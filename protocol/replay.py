@@ -10,6 +10,10 @@ repair. Here they are put in order again: 7 is held, and the logger is asked for
     passed       it stands before the place from which this reading began, and so was not wanted
     void, gone   it will never come, because it does not exist, or has been collected
 
+*The latest.* Who wants the newest event of each key first reads in three phases. `wait`: until the logger has all that
+the broker had delivered when the subscription began. `newest`: of what is logged by then the newest event of each key,
+if it is from before the beginning. `read`: all that came since the beginning, as for anybody.
+
 *Going live.* When the log has no more, the broker begins to keep what it delivers, and notes how far it has delivered
 each stream up to there (`until`). Reading goes on until all of that has been read, or will not come. From there the
 subscription goes on with what the broker kept, and drops what it has read already: nothing is missing in between, and
@@ -17,7 +21,7 @@ nothing comes twice, however far the logger is behind the broker, or ahead of it
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gossamer.messages.errors import PeerError
 from gossamer.messages.ids import NodeId, StreamId
@@ -25,6 +29,7 @@ from gossamer.messages.wire import Beginning, Page, Span, Stretch
 
 LACKS_MAX = 1_000
 """Streams that a logger is asked about at a time."""
+LOOK_BACK = 64
 
 
 class Missing(NamedTuple):
@@ -47,16 +52,22 @@ class Replay:
         self.since_ns = since_ns
         self.published_ns = published_ns
         self.latest = latest
-        """Up to the floor only the newest of each key are read."""
-        self._default = None if since_ns or latest else -1
+        self.phase: Literal["wait", "newest", "read"] = "wait" if latest else "read"
+        self._awaited = {name: last for name, last in positions.items() if last >= 0} if latest else {}
+        """What the logger has not said that it has."""
+        self._default = None if since_ns else -1
         self._read: dict[StreamId, int] = {}
         self._held: dict[StreamId, list[Stretch]] = {}
         self.held_bytes = 0
+        self._edges: dict[StreamId, int] = {}
+        """Of streams that are not known: what is held, or to be read to, and void before that, begins here."""
         self._until: dict[StreamId, int] | None = None
         self.logger: NodeId | None = None
         self.cursor: int | None = None
         """Where to read on, at that logger; None: it has not been asked yet."""
         self.floor = 0
+        self._since = 0
+        """The cursor of `since_ns`, for who waits."""
 
     # Asking ---------------------------------------------------------------------------------------------------------
 
@@ -66,23 +77,40 @@ class Replay:
         found = self._read.get(stream)
         return self._base.get(stream, self._default) if found is None else found
 
-    def beginning(self) -> Beginning:
-        return Beginning({**self._base, **self._read}, self.since_ns, self.latest)
+    def beginning(self) -> Beginning | None:
+        """Where to read from, if there is no cursor."""
+        if self.cursor is not None:
+            return None
+        if self.phase == "wait":
+            return Beginning({}, self.since_ns, latest=True)
+        return Beginning({**self._base, **self._read}, self.since_ns)
+
+    @property
+    def newest_upto(self) -> int:
+        return self.floor if self.phase == "newest" else 0
 
     @property
     def fresh(self) -> bool:
         """Whether it begins without any positions, as others may."""
-        return not self._base and not self._read
+        return self.phase == "wait" or not (self._base or self._read)
 
     def ask_elsewhere(self) -> None:
         """Whoever is asked next does not know this cursor, and will be told the positions."""
         self.logger = self.cursor = None
         self._held.clear()
+        self._edges.clear()
         self.held_bytes = 0
+        if self.phase != "read":
+            self.phase = "wait"
+            self._awaited = {name: last for name, last in self._base.items() if last >= 0}
 
     def lacks(self) -> tuple[Span, ...]:
         """What to ask for: the gap before what is held, and the rest of the way."""
         spans: list[Span] = []
+        for stream, last in self._awaited.items() if self.phase == "wait" else ():
+            if len(spans) == LACKS_MAX:
+                break
+            spans.append(Span(stream, ((last, last),)))
         for stream, held in self._held.items():
             if len(spans) == LACKS_MAX:
                 break
@@ -96,8 +124,11 @@ class Replay:
 
     def _lack(self, stream: StreamId, last: int) -> Span:
         position = self.position(stream)
-        # Of a stream that is not known, only whether the last one was passed: then so was what stands before it.
-        return Span(stream, ((last if position is None else position + 1, last),))
+        if position is not None:
+            return Span(stream, ((position + 1, last),))
+        # Of a stream that is not known: has what stands before been passed? Then so has all before that.
+        last = min(last, self._edges.get(stream, last + 1) - 1)
+        return Span(stream, ((max(0, last - LOOK_BACK), last),))
 
     # Going live -----------------------------------------------------------------------------------------------------
 
@@ -124,20 +155,41 @@ class Replay:
 
     def on_page(self, page: Page) -> list[Stretch | Missing]:
         """What can be passed on now, in order."""
+        if self.phase == "wait":
+            self._wait(page)
+            return []
+        if self.phase == "newest":
+            self.cursor = page.cursor
+            if self.cursor >= self.floor:
+                self.phase, self.cursor = "read", None
+            return [early for each in page.stretches if (early := self._early(each)) is not None]
         out: list[Stretch | Missing] = []
         if self.cursor is None:
             self.floor = page.floor
         self.cursor = page.cursor
-        for spans, owed in ((page.passed, None), (page.void, False), (page.gone, True)):
+        for spans, owed in ((page.void, False), (page.gone, True), (page.passed, None)):
             for span in spans:
                 for first, last in span.ranges:
                     self._settle(span.stream, first, last, owed, out)
         for stretch in page.stretches:
-            if self.latest and stretch.number <= self.floor:
-                out.append(stretch)
-            else:
-                self._take(stretch, out)
+            self._take(stretch, out)
         return out
+
+    def _wait(self, page: Page) -> None:
+        for span in (*page.passed, *page.void, *page.gone):
+            if span.ranges and span.ranges[-1][1] >= self._awaited.get(span.stream, span.ranges[-1][1] + 1):
+                del self._awaited[span.stream]
+        if not self._awaited:
+            self.phase, self.cursor, self.floor, self._since = "newest", 0, page.floor, page.cursor
+
+    def _early(self, stretch: Stretch) -> Stretch | Missing | None:
+        """What of this is from before the beginning."""
+        position = self._base.get(stretch.stream)
+        if position is None:
+            return stretch if stretch.number <= self._since else None
+        if stretch.first > position:
+            return None
+        return stretch if stretch.last <= position else _upto(stretch, position)
 
     def _take(self, stretch: Stretch, out: list[Stretch | Missing]) -> None:
         stream = stretch.stream
@@ -160,7 +212,7 @@ class Replay:
         """These were passed already (None), or will not come."""
         position = self.position(stream)
         if position is None:
-            self._move(stream, last)
+            self._settle_before(stream, first, last, owed is False)
         elif first <= position + 1 <= last:
             if owed is not None:
                 known = stream in self._read or stream in self._base
@@ -168,12 +220,26 @@ class Replay:
             self._move(stream, last)
         self._release(stream, out)
 
+    def _settle_before(self, stream: StreamId, first: int, last: int, void: bool) -> None:
+        """The same, before the first that is known of a stream."""
+        held = self._held.get(stream)
+        top = (self._until or {}).get(stream, -1) if held is None else held[0].first - 1
+        edge = self._edges.get(stream, top + 1)
+        if not first < edge <= last + 1:
+            return  # not next to it, or no longer asked for
+        if void and first > 0:
+            self._edges[stream] = first
+        else:
+            self._move(stream, top)
+
     def _move(self, stream: StreamId, last: int) -> None:
+        self._edges.pop(stream, None)
         self._read[stream] = last
         if self._until and self._until.get(stream, last + 1) <= last:
             del self._until[stream]
 
     def _hold(self, stretch: Stretch) -> None:
+        self._edges.pop(stretch.stream, None)
         held = self._held.setdefault(stretch.stream, [])
         held.append(stretch)
         if len(held) > 1 and held[-2].first > stretch.first:
@@ -194,6 +260,13 @@ class Replay:
                 self._move(stream, position)
         if not held:
             del self._held[stream]
+
+
+def _upto(stretch: Stretch, position: int) -> Stretch | Missing:
+    try:
+        return stretch.upto(position)
+    except PeerError:
+        return Missing(stretch.stream, stretch.first, position, False)
 
 
 def _beyond(stretch: Stretch, position: int) -> Stretch | Missing:

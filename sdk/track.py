@@ -33,7 +33,7 @@ def start_of(start: object, group: str) -> Start | None:
         case "all":
             return Start()
         case "latest":
-            raise UsageError('start: "latest" is not served yet')
+            return Start(latest=True)
         case datetime():
             if start.tzinfo is None:
                 raise UsageError(f"start: {start.isoformat()} has no time zone; .astimezone() gives it one")
