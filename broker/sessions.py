@@ -23,7 +23,7 @@ import zmq
 
 from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
-from gossamer.broker.deliveries import Deliveries, Subscriber
+from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Subscriber
 from gossamer.broker.journal import Journal
 from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
 from gossamer.matching import Selector, SelectorError
@@ -104,6 +104,8 @@ class ClientLimits:
     message_bytes_max: int = FRAME_BYTES_MAX
     window_bytes: int = 4 * 2**20
     """Under way to one client and not yet taken by it."""
+    log_bytes_max: int = LOG_BYTES_MAX
+    """Kept in memory for those that are behind; who falls out of that reads from a logger."""
     silence_s: float = 20.0
     """A client that says nothing for so long is gone."""
     return_s: float = 60.0
@@ -172,7 +174,7 @@ class Sessions:
         """It listens at once, and answers once the node's loop takes it along. `counters` are the node's."""
         self.limits = limits or ClientLimits()
         self.counters = counters or Counters()
-        self.deliveries = Deliveries(counters=self.counters)
+        self.deliveries = Deliveries(self.limits.log_bytes_max, self.counters)
         self.journal = Journal(0)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
