@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,16 +43,19 @@ class System(Protocol):
 
 
 class Publisher(Protocol):
-    async def burst(self, count: int) -> None:
-        """As many as fast as it goes; returns when they are on their way."""
+    async def burst(self, count: int, logged: bool = False) -> None:
+        """As many as fast as it goes; returns when they are on their way, or on a disk."""
 
     async def one(self, body: bytes) -> None: ...
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """One that is free, and so is the next."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as server, suppress(OSError):
+            port: int = server.getsockname()[1]
+            with socket.create_server(("127.0.0.1", port + 1)):
+                return port
 
 
 def _missing(module: str, package: str, program: str | None = None) -> str | None:
@@ -77,12 +81,16 @@ def _python(code: str) -> list[str]:
 
 
 class Gossamer:
+    command = _python("from gossamer.cli.main import main; main()")
+
     def lacks(self) -> None:
         return None
 
+    def broker(self, port: int) -> list[str]:
+        return [*self.command, "broker", "--listen", f"tcp://127.0.0.1:{port}"]
+
     def server(self, port: int, folder: Path) -> list[str]:  # noqa: ARG002
-        listen = ["--listen", f"tcp://127.0.0.1:{port}", "--mesh", "tcp://127.0.0.1:0"]
-        return [*_python("from gossamer.cli.main import main; main()"), "broker", *listen]
+        return [*self.broker(port), "--mesh", "tcp://127.0.0.1:0"]
 
     async def subscribe(self, url: str, take: Take, ready: Callable[[], None]) -> None:
         import gossamer
@@ -103,7 +111,7 @@ class GossamerPublisher:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    async def burst(self, count: int) -> None:
+    async def burst(self, count: int, logged: bool = False) -> None:
         import gossamer
 
         publish_nowait, publish = self._client.publish_nowait, self._client.publish
@@ -118,7 +126,7 @@ class GossamerPublisher:
                 publish_nowait(attributes, BODY)
             except gossamer.BufferFull:
                 await publish(attributes, BODY)
-        await self._client.flush()
+        await self._client.flush("logged" if logged else "sent")
 
     async def one(self, body: bytes) -> None:
         await self._client.publish({"type": "quote", "symbol": "IBM", "price": 101.5, "volume": 300}, body)
@@ -155,7 +163,7 @@ class NatsPublisher:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def burst(self, count: int) -> None:
+    async def burst(self, count: int, __: bool = False) -> None:
         publish = self._connection.publish
         for _ in range(count):
             await publish(SUBJECT, BODY)
@@ -196,7 +204,7 @@ class RedisPublisher:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    async def burst(self, count: int) -> None:
+    async def burst(self, count: int, __: bool = False) -> None:
         for at in range(0, count, PIPELINE):  # one at a time each would wait for its answer
             pipeline = self._client.pipeline(transaction=False)
             for _ in range(min(PIPELINE, count - at)):
@@ -244,7 +252,7 @@ class MqttPublisher:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    async def burst(self, count: int) -> None:
+    async def burst(self, count: int, __: bool = False) -> None:
         published = None
         for _ in range(count):
             published = self._client.publish(SUBJECT, BODY)
@@ -299,7 +307,7 @@ class ZenohPublisher:
     def __init__(self, session: Any, publisher: Any) -> None:
         self._session, self._publisher = session, publisher
 
-    async def burst(self, count: int) -> None:
+    async def burst(self, count: int, __: bool = False) -> None:
         put = self._publisher.put
         for _ in range(count):
             put(BODY)
@@ -350,7 +358,7 @@ class ZmqPublisher:
     def __init__(self, publisher: Any) -> None:
         self._publisher = publisher
 
-    async def burst(self, count: int) -> None:
+    async def burst(self, count: int, __: bool = False) -> None:
         send = self._publisher.send
         for _ in range(count):
             send(BODY)

@@ -1,11 +1,13 @@
-"""A publisher or a subscriber as a process: `python -m gossamer.bench.worker publisher|subscriber SYSTEM URL`.
+"""A publisher or some subscribers as a process: `python -m gossamer.bench.worker ROLE SYSTEM URL N`.
 
 It says `ready`, and then answers each line of JSON on its standard input with one on its standard output:
 
-    publisher    {"count": 1000, "rate": 0}       → {"began": …, "cpu_s": …}       once they are on their way
-    subscriber   {"expect": 1000, "stamped": 0}   → {}                             they will now be counted
-                 {"patience_s": 2}                → {"received": …, "ended": …}    when all came, or nothing more does
+    publisher    {"count": 1000, "rate": 0, "logged": false}   → {"began": …, "cpu_s": …}     they are on their way
+    subscriber   {"expect": 1000, "stamped": false}            → {}                           they will now be counted
+                 {"patience_s": 2}                             → {"received": …, "ended": …}  all came, or no more do
 
+N is how many subscribers there are, each with a connection of its own; one whose role is `slow` is busy for 50 ms with
+each message.
 Times are of the machine's monotonic clock, which its processes share.
 """
 
@@ -22,10 +24,11 @@ from typing import Any
 from gossamer.bench.systems import BODY_BYTES, SYSTEMS
 
 STAMP_BYTES = 8
+SLOW_S = 0.05
 
 
 class Meter:
-    """What a subscriber has received of one run."""
+    """What the subscribers have received of one run."""
 
     def __init__(self) -> None:
         self._begin(0, False)
@@ -35,7 +38,7 @@ class Meter:
         self.expected = expected
         self.stamped = stamped
         self.latencies_ns: list[int] = []
-        self.ended = 0.0
+        self.last_at = self.ended = 0.0
         self.done = threading.Event()
         self.cpu_s = time.process_time()
 
@@ -53,10 +56,13 @@ class Meter:
             return {}
         before = -1
         while not self.done.wait(order["patience_s"]) and self.count > before:
-            before = self.count
-        cpu_s = time.process_time() - self.cpu_s
-        ended = self.ended or time.monotonic() - order["patience_s"]
+            before, self.last_at = self.count, time.monotonic()
+        cpu_s, ended = time.process_time() - self.cpu_s, self.ended or self.last_at
         return {"received": self.count, "ended": ended, "cpu_s": cpu_s, "latencies_ns": self.latencies_ns}
+
+
+def nap(_: bytes) -> None:
+    time.sleep(SLOW_S)
 
 
 async def publish(system: str, url: str) -> None:
@@ -68,25 +74,32 @@ async def publish(system: str, url: str) -> None:
         cpu_s, began = time.process_time(), time.monotonic()
         if rate:
             for number in range(count):
-                due = began + number / rate
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
                 await publisher.one(time.monotonic_ns().to_bytes(STAMP_BYTES, "big").ljust(BODY_BYTES))
         else:
-            await publisher.burst(count)
+            await publisher.burst(count, order["logged"])
         say({"began": began, "ended": time.monotonic(), "cpu_s": time.process_time() - cpu_s})
 
 
-def receive(system: str, url: str, take: Callable[[bytes], None]) -> None:
+async def subscribe(system: str, url: str, clients: int, take: Callable[[bytes], None]) -> None:
+    """Say that all are ready, and take whatever comes, for ever."""
+    waiting = clients
+
+    def ready() -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            say("ready")
+
+    await asyncio.gather(*(SYSTEMS[system].subscribe(url, take, ready) for _ in range(clients)))
+
+
+def receive(system: str, url: str, clients: int, take: Callable[[bytes], None]) -> None:
     try:
-        asyncio.run(SYSTEMS[system].subscribe(url, take, lambda: say("ready")))
+        asyncio.run(subscribe(system, url, clients, take))
     except BaseException as error:
         print(f"{system}: {error!r}", file=sys.stderr)
     os._exit(1)  # nothing is received any more
-
-
-def obey(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    for line in sys.stdin:
-        say(answer(json.loads(line)))
 
 
 def say(what: object) -> None:
@@ -94,14 +107,16 @@ def say(what: object) -> None:
 
 
 def main() -> None:
-    role, system, url = sys.argv[1:]
+    role, system, url, clients = sys.argv[1:]
     gc.freeze()
     if role == "publisher":
         asyncio.run(publish(system, url))
     else:
         meter = Meter()
-        threading.Thread(target=receive, args=(system, url, meter.take), daemon=True).start()
-        obey(meter.answer)
+        take = nap if role == "slow" else meter.take
+        threading.Thread(target=receive, args=(system, url, int(clients), take), daemon=True).start()
+        for line in sys.stdin:
+            say(meter.answer(json.loads(line)))
 
 
 if __name__ == "__main__":

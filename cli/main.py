@@ -6,6 +6,7 @@ from importlib.metadata import version
 import typer
 
 from gossamer.cli import lab
+from gossamer.cli.bench import bench
 from gossamer.cli.broker import broker
 from gossamer.cli.clients import pub, sub
 from gossamer.cli.demo import demo
@@ -39,6 +40,7 @@ app.command()(match)
 app.command()(status)
 app.command()(top)
 app.command()(demo)
+app.command()(bench)
 
 
 def show_version(wanted: bool) -> None:

@@ -1,0 +1,123 @@
+"""Where an event's time goes: the steps of its way by themselves, in packets as large as they are at full speed.
+
+What a process used beyond its steps (bench/pubsub.py measures that from outside) goes to sockets, threads and the
+kernel.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from gossamer.bench.measure import undisturbed
+from gossamer.bench.systems import BODY, SELECTOR, SYMBOLS
+from gossamer.matching import Selector
+from gossamer.messages.event import Attributes, is_plain
+from gossamer.messages.packet import encode_content, pack_encoded
+from gossamer.messages.session import Publish, Run, decode_from_broker, decode_from_client, encode
+from gossamer.protocol.annotator import Annotator
+from gossamer.protocol.clock import HybridClock
+from gossamer.sdk.client import Client
+from gossamer.sdk.subscription import Subscription
+from gossamer.sdk.transport import PACKET_EVENTS_MAX as COUNT
+
+STREAM = "default/~bench.0"
+REPETITIONS = 30
+
+
+def measure(cpu_us: dict[str, float]) -> dict[str, float]:
+    """µs an event of each step, and of what is left of each process."""
+    events: list[Attributes] = [
+        {"type": "quote", "symbol": SYMBOLS[at & 3], "price": 100.0 + (at & 63), "volume": at} for at in range(COUNT)
+    ]
+    encoded = [encode_content((None, None, None, time.time_ns(), False, each, BODY)) for each in events]
+    packet = pack_encoded(STREAM, 0, encoded)
+    publish = encode(Publish(packet))
+    run = Run((0,), STREAM, ((0, COUNT - 1),), packet.blob)
+    frame = encode(run)
+    selector = Selector(SELECTOR)
+    with undisturbed():
+        call = _cost(_publishing(events))
+        check = _cost(lambda: [is_plain(None, each, BODY) for each in events])
+        encoding = _cost(lambda: [encode_content((None, None, None, 0, False, each, BODY)) for each in events])
+        packing = _cost(lambda: encode(Publish(pack_encoded(STREAM, 0, encoded))))
+        taking = _cost(lambda: decode_from_client(publish))
+        vetting = _cost(packet.vetted)
+        matching = _cost(lambda: selector.matches_each([each.attributes for each in run.events()])) - _cost(run.events)
+        sending = _cost(lambda: encode(run))
+        decoding = _cost(lambda: decode_from_broker(frame)) + _cost(run.events)
+        iterating = _iterating(run)
+    steps = {
+        "publisher": {
+            "publish: check": check,
+            "publish: encode": encoding,
+            "publish: the rest of the call": call - check - encoding,
+            "publish: pack": packing,
+        },
+        "server": {
+            "broker: receive": taking,
+            "broker: decode": vetting,
+            "broker: match": matching,
+            "broker: send": sending,
+        },
+        "subscriber": {"subscriber: decode": decoding, "subscriber: iterate": iterating},
+    }
+    found: dict[str, float] = {}
+    for process, each in steps.items():
+        found |= {name: round(max(0.0, cost), 3) for name, cost in each.items()}
+        left = cpu_us[process] - sum(each.values())
+        found[f"{'broker' if process == 'server' else process}: sockets, threads and all else"] = round(left, 3)
+    return found
+
+
+def _cost(work: Callable[[], Any]) -> float:
+    best = float("inf")
+    for _ in range(REPETITIONS):
+        began = time.process_time_ns()
+        work()
+        best = min(best, time.process_time_ns() - began)
+    return best / 1e3 / COUNT
+
+
+class _Nowhere:
+    """A transport that takes everything and does nothing."""
+
+    failure, acked, limit, pending_bytes, patient_until_ns = None, 2**60, 2**61, 0, 2**62
+
+    def __init__(self) -> None:
+        self.outbox: deque[bytes] = deque(maxlen=COUNT)
+        self.flying = deque([0])
+
+    def pump(self) -> None: ...
+
+
+def _publishing(events: list[Attributes]) -> Callable[[], Any]:
+    client = Client.__new__(Client)
+    client.__dict__ |= {
+        "_annotator": Annotator(STREAM), "_transport": _Nowhere(), "_clock": HybridClock(), "_closed": False,
+    }  # fmt: skip
+    return lambda: [client.publish_nowait(each, BODY) for each in events]
+
+
+def _iterating(run: Run) -> float:
+    """From what has been decoded to the body of an `async for`."""
+
+    async def main() -> float:
+        best = float("inf")
+        for _ in range(REPETITIONS):
+            sub = Subscription(
+                0, "", buffer=COUNT, policy="eager", order="fifo", notices=False, start=None,
+                loop=asyncio.get_running_loop(), credit=lambda _: None, call=lambda call, *given: call(*given),
+            )  # fmt: skip
+            events, left = run.events(), COUNT
+            began = time.process_time_ns()
+            sub.on_run(run, events)
+            async for _event in sub:
+                left -= 1
+                if not left:
+                    break
+            best = min(best, time.process_time_ns() - began)
+        return best / 1e3 / COUNT
+
+    return asyncio.run(main())
