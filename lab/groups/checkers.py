@@ -62,7 +62,7 @@ def check_causal(world: World) -> None:
             for before in world.sent[id].after:
                 if before in here and here[before] > at:
                     raise Violation("causal order", f"{life.name} delivered {id} before {before}", id)
-                if before not in here and not _replaced(world, before, here) and not _before_joining(life, before):
+                if before not in here and not _replaced(world, before, life.state) and before not in life.state:
                     raise Violation("causal order", f"{life.name} delivered {id} without {before}", id)
 
 
@@ -106,14 +106,16 @@ def check_agreement(world: World, uniform: bool, settled: bool) -> None:
     """What one delivered, all that are still in deliver, or something that obsoletes it; once all is settled."""
     if not settled:
         return
-    alive = [life for life in world.lives.values() if life.alive]
+    alive = [life for life in world.lives.values() if life.alive and life.view >= 0]
+    # What was delivered before it joined came with the state it was given.
+    heard = {life.name: set(life.state) for life in alive}
     for life in world.lives.values():
         if not life.alive and not uniform:
             continue
         for id in life.delivered():
             for other in alive:
-                here = set(other.delivered())
-                if id not in here and not _replaced(world, id, here) and not _before_joining(other, id):
+                here = heard[other.name]
+                if id not in here and not _replaced(world, id, here):
                     rule = "uniform agreement" if not life.alive else "agreement"
                     raise Violation(rule, f"{life.name} delivered {id}, {other.name} never did", id)
 
@@ -144,17 +146,17 @@ def check_validity(world: World) -> None:
 def check_views(world: World, *, sending: bool = True) -> None:
     """Primary partition: view i is the same for all. Semantic view synchrony, and delivery in the view of sending."""
     views: dict[int, tuple[str, ...]] = {}
+    delivered_in: dict[EventId, int] = {}
     ended: dict[int, tuple[str, dict[EventId, None]]] = {}
     for life in world.lives.values():
         current, delivered = -1, dict[EventId, None]()
         for each in life.seen:
             if isinstance(each, Deliver) and each.event.id is not None:
                 delivered[each.event.id] = None
-                sent = world.sent[each.event.id]
-                if sending and sent.view > current:
+                if sending and delivered_in.setdefault(each.event.id, current) != current:
                     raise Violation(
                         "sending view delivery",
-                        f"{life.name} delivered {each.event.id} of view {sent.view} in view {current}",
+                        f"{life.name} delivered {each.event.id} in view {current}, others in another",
                         each.event.id,
                     )
             elif isinstance(each, View):
@@ -226,11 +228,6 @@ def _ordered(life: Life) -> list[EventId]:
 def _joined_late(life: Life) -> bool:
     first = next((each for each in life.seen if isinstance(each, View)), None)
     return first is not None and first.number > 0
-
-
-def _before_joining(life: Life, id: EventId) -> bool:
-    """Whether a latecomer was given the effect of a message with the state."""
-    return _joined_late(life) and id in life.state[: len(life.state) - len(life.delivered())]
 
 
 def _replaced(world: World, id: EventId, here: Iterable[EventId]) -> bool:

@@ -9,10 +9,12 @@ from typing import NamedTuple
 from gossamer.lab.groups import swarm
 from gossamer.lab.groups.world import GROUP, Machine
 from gossamer.messages.ids import SEQ_MAX
+from gossamer.protocol.groups.consensus import Instance
 from gossamer.protocol.groups.rotation import active
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
-from gossamer.protocol.groups.wire import Cast, Casts, Log, Report, Request, Roll, Run, Span
+from gossamer.protocol.groups.views import Views
+from gossamer.protocol.groups.wire import Cast, Casts, Log, Report, Request, Roll, Run, Span, Value
 
 
 class Mutant(NamedTuple):
@@ -20,6 +22,8 @@ class Mutant(NamedTuple):
     machine: type
 
     def make(self, plan: swarm.Plan, name: str, members: tuple[str, ...]) -> Machine:
+        if issubclass(self.machine, Views):
+            return swarm.seated(name, members, swarm.views(plan, name, self.machine))
         machine: Machine = self.machine(GROUP, name, members, swarm.settings(plan))
         return machine
 
@@ -92,6 +96,70 @@ class TakeFromTheExpelled(Urcgc):
         return SEQ_MAX
 
 
+class InstallWithoutFlush(Views):
+    """The next view is proposed with what its proposer happens to have delivered."""
+
+    def _proposal(self) -> Value | None:
+        value = super()._proposal()
+        return None if value is None else Value(tuple(self._delivered), value.next, value.joined)
+
+
+class PurgeBeforeSafe(Views):
+    """What is held for others is given up for anything that obsoletes it."""
+
+    def _purgeable(self, column: list[int]) -> int:
+        return max(column)
+
+
+class DeliverBeforeUniform(Views):
+    """What has come is delivered, though uniform agreement was asked for."""
+
+    def _limit(self, origin: int) -> int:
+        return self._held[origin]
+
+
+class DecideAlone(Views):
+    """Consensus without a majority."""
+
+    def _open(self) -> Instance:
+        instance = super()._open()
+        instance.__class__ = _Alone
+        return instance
+
+
+class _Alone(Instance):
+    __slots__ = ()
+
+    @property
+    def quorum(self) -> int:
+        return 1
+
+
+class Forgetful(Instance):
+    """A coordinator proposes its own value, whatever others adopted before."""
+
+    __slots__ = ()
+
+    def _latest(self) -> Value:
+        return self._context.initial()
+
+
+class Trusting(Instance):
+    """A value is adopted by who does not hold what it names."""
+
+    __slots__ = ()
+
+    def _may_adopt(self, value: Value) -> bool:
+        return True
+
+
+class IgnoreCausality(Views):
+    """What a message's sender had been delivered is not waited for."""
+
+    def _on_data(self, origin: int, first: int, casts: tuple[Cast | None, ...]) -> None:
+        super()._on_data(origin, first, tuple(cast and Cast(cast.content) for cast in casts))
+
+
 MUTANTS: dict[str, Mutant] = {
     "decide-without-quorum": Mutant("urgc", DecideWithoutQuorum),
     "skip-the-nack-check": Mutant("urgc", SkipTheNackCheck),
@@ -100,9 +168,14 @@ MUTANTS: dict[str, Mutant] = {
     "order-what-few-hold": Mutant("urgc", OrderWhatFewHold),
     "ignore-dependencies": Mutant("urcgc", IgnoreDependencies),
     "deliver-causal-before-uniform": Mutant("urcgc", DeliverCausalBeforeUniform),
+    "install-without-flush": Mutant("views", InstallWithoutFlush),
+    "deliver-before-uniform": Mutant("views", DeliverBeforeUniform),
+    "decide-alone": Mutant("views", DecideAlone),
+    "ignore-causality": Mutant("views", IgnoreCausality),
 }
 RARE: dict[str, Mutant] = {
     "cut-without-everyone": Mutant("urcgc", CutWithoutEveryone),
     "take-from-the-expelled": Mutant("urcgc", TakeFromTheExpelled),
+    "purge-before-safe": Mutant("views", PurgeBeforeSafe),
 }
 """Those that matter only in a coincidence too rare for random runs: tests/simulation/test_groups.py arranges it."""

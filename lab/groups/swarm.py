@@ -18,15 +18,18 @@ from gossamer.lab.groups import checkers
 from gossamer.lab.groups.world import GROUP, Doom, Machine, World
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
+from gossamer.protocol.groups import seat
+from gossamer.protocol.groups.inputs import Exclude, Leave
 from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
-from gossamer.protocol.groups.wire import Casts, Ordered
+from gossamer.protocol.groups.views import Order, Timing, Views
+from gossamer.protocol.groups.wire import Casts, Data, Decided, Ordered, Propose
 
-Protocol = Literal["urgc", "urcgc"]
-PROTOCOLS: tuple[Protocol, ...] = ("urgc", "urcgc")
+Protocol = Literal["urgc", "urcgc", "views"]
+PROTOCOLS: tuple[Protocol, ...] = ("urgc", "urcgc", "views")
 MACHINES: dict[str, type[Urgc] | type[Urcgc]] = {"urgc": Urgc, "urcgc": Urcgc}
-HEALED_S = 12.0
+HEALED_S = 5.0
 """How long after healing everything must be settled."""
 
 
@@ -49,6 +52,11 @@ class Plan:
     delay_ms: float
     straggle: float
     silences: int
+    order: Order
+    joins: int
+    leaves: int
+    excludes: int
+    """Somebody says that a member must go, though nothing is wrong with it."""
     crashes: int
     crash_copies: tuple[int, ...]
     aim: str
@@ -81,9 +89,11 @@ def draw(seed: int, protocol: Protocol | None = None) -> Plan:
     members = rng.randint(3, 7)
     uniform = rng.random() < 0.6
     # Without uniform agreement who is wrongly expelled counts as failed, so that only the crashes are left to draw.
-    wild = uniform or chosen == "urcgc"
+    wild = uniform or chosen != "urgc"
     resilience = (members - 1) // 2 if chosen != "urgc" or uniform else max(members // 2 - 1, 0)
     crashes = rng.randint(0, resilience)
+    orders: tuple[Order, ...] = ("fifo", "causal", "total", "total")
+    order: Order = "total" if chosen == "urgc" else "causal" if chosen == "urcgc" else rng.choice(orders)
     return Plan(
         seed=seed,
         protocol=chosen,
@@ -99,6 +109,10 @@ def draw(seed: int, protocol: Protocol | None = None) -> Plan:
         delay_ms=rng.choice((0.0, 0.5, 3.0)),
         straggle=rng.choice((0.0, 0.02)) if wild else 0.0,
         silences=rng.choice((0, 0, 1, 2)) if wild else 0,
+        order=order,
+        joins=rng.choice((0, 0, 1, 2)) if chosen == "views" else 0,
+        leaves=rng.choice((0, 0, 1)) if chosen == "views" and not crashes else 0,
+        excludes=rng.choice((0, 0, 1)) if chosen == "views" and not crashes else 0,
         crashes=crashes,
         crash_copies=tuple(rng.choice((-1, rng.randint(0, 12))) for _ in range(crashes)),
         aim=rng.choice(("", "", "isolate", "late", "mute" if chosen == "urgc" else "late")) if crashes else "",
@@ -112,7 +126,27 @@ def settings(plan: Plan) -> Settings:
 
 
 def make(plan: Plan, name: str, members: tuple[str, ...]) -> Machine:
+    """A founder; or, if the members do not name it, somebody who wants to join them."""
+    if plan.protocol == "views":
+        return seated(name, members, views(plan, name))
     return MACHINES[plan.protocol](GROUP, name, members, settings(plan))
+
+
+def views(plan: Plan, name: str, kind: type[Views] = Views) -> seat.Make:
+    timing = Timing(tick_s=plan.subrun_ms / 1_000, suspect_s=0.15, exclude_s=0.3, ack_s=0.005)
+
+    def begin(view: int, members: tuple[str, ...], starts: tuple[int, ...]) -> Machine:
+        return kind(
+            GROUP, name, members, view=view, starts=starts, order=plan.order, uniform=plan.uniform, timing=timing
+        )
+
+    return begin
+
+
+def seated(name: str, members: tuple[str, ...], begin: seat.Make) -> Machine:
+    if name in members:
+        return begin(0, members, ())
+    return seat.Seat(name, name, members, begin, joins=True, address_of=str)
 
 
 def run(seed: int, protocol: Protocol | None = None, factory: Make = make) -> Outcome:
@@ -124,6 +158,7 @@ def run(seed: int, protocol: Protocol | None = None, factory: Make = make) -> Ou
         world.add(name, factory(plan, name, names))
     _fault(world, plan, rng, names)
     _traffic(world, plan, rng, names)
+    _come_and_go(world, plan, rng, names, factory)
     end_s = plan.messages * plan.every_ms / 1_000 + 1.0
     violation = None
     try:
@@ -181,11 +216,29 @@ def _aim(world: World, plan: Plan, rng: random.Random, name: str) -> None:
             world.rules.append(Partition(recipients, others, start_s=start_s, stop_s=stop_s))
 
     late_s = after_s + rng.uniform(0.5, 3.0) * subrun_s if plan.aim == "late" else 0.0
-    kind = Casts if plan.protocol == "urcgc" else Ordered
+    kinds = {"urgc": (Ordered,), "urcgc": (Casts,), "views": rng.choice(((Data,), (Propose,), (Decided,)))}
+    kind = kinds[plan.protocol]
     copies = rng.choice((0, 1, 1, 1, 2)) if plan.aim != "mute" else plan.members - 1
     world.lives[name].doom = Doom(
         lambda message: isinstance(message, kind) and getattr(message, "log", "") is not None, copies, late_s, then
     )
+
+
+def _come_and_go(world: World, plan: Plan, rng: random.Random, names: tuple[str, ...], factory: Make) -> None:
+    span_s = plan.messages * plan.every_ms / 1_000
+    for number in range(plan.joins):
+        name = "xyz"[number]
+        world.at(rng.uniform(0, span_s), _join, world, plan, name, names, factory)
+        world.at(span_s + 2.0, _multicast, world, plan, rng, name)
+    gone = rng.sample(names, plan.leaves + plan.excludes)
+    for name in gone[: plan.leaves]:
+        world.at(rng.uniform(0, span_s), world.tell, name, Leave())
+    for name in gone[plan.leaves :]:
+        world.at(rng.uniform(0, span_s), world.tell, rng.choice(names), Exclude(name))
+
+
+def _join(world: World, plan: Plan, name: str, names: tuple[str, ...], factory: Make) -> None:
+    world.add(name, factory(plan, name, names))
 
 
 def _doom(world: World, name: str, copies: int) -> None:
@@ -199,15 +252,19 @@ def _traffic(world: World, plan: Plan, rng: random.Random, names: tuple[str, ...
 
 
 def _multicast(world: World, plan: Plan, rng: random.Random, name: str) -> None:
-    life = world.lives[name]
-    if not life.alive:
+    life = world.lives.get(name)
+    if life is None or not life.alive:
         return
     after: tuple[EventId, ...] = ()
-    if plan.protocol == "urcgc":
+    if plan.order == "causal":
         delivered = life.delivered()
         after = tuple(rng.sample(delivered[-6:], min(len(delivered), rng.randint(0, 2))))
     key = rng.choice("xyz"[: plan.keys]) if plan.keys else None
-    world.multicast(name, Content(key=key), after)
+    if plan.protocol == "views":
+        # There a message comes after whatever its sender was delivered; the checker is told, the machine knows.
+        world.multicast(name, Content(key=key), implied=after)
+    else:
+        world.multicast(name, Content(key=key), after)
 
 
 def check(world: World, plan: Plan, settled: bool) -> None:
@@ -215,16 +272,22 @@ def check(world: World, plan: Plan, settled: bool) -> None:
     checkers.check_fifo(world)
     if world.peer_errors:
         raise Violation("peers", f"an honest member was refused: {world.peer_errors[0]}")
-    checkers.check_no_gap(world)
-    if plan.protocol == "urgc":
-        checkers.check_total_order(world, plan.uniform)
+    if plan.protocol == "views":
+        checkers.check_views(world)
+        if settled:
+            checkers.check_fifo_completeness(world)
     else:
+        checkers.check_no_gap(world)
+    if plan.order == "total":
+        checkers.check_total_order(world, plan.uniform or plan.protocol == "views")
+    elif plan.order == "causal":
         checkers.check_causal(world)
         checkers.check_discarded(world)
     checkers.check_agreement(world, plan.uniform, settled)
     if settled:
         checkers.check_validity(world)
-        if plan.loss == plan.straggle == plan.silences == 0 and plan.aim != "isolate":
+        tame = plan.loss == plan.straggle == plan.silences == plan.excludes == 0 and plan.aim != "isolate"
+        if tame and plan.joins == 0:
             for life in world.lives.values():
-                if life.out:
+                if life.out not in ("", "left"):
                     raise Violation("liveness", f"{life.name} is out without a fault of its own: {life.out}")

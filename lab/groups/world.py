@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from gossamer.lab.agenda import Agenda
 from gossamer.lab.faults import Copy, Rule, Sending
 from gossamer.messages.errors import PeerError
@@ -13,7 +15,18 @@ from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
 from gossamer.messages.wire import Message as MeshMessage
 from gossamer.protocol.groups import wire
-from gossamer.protocol.groups.effects import Deliver, Discarded, Effect, Expelled, Left, Omit, Send, Stalled, View
+from gossamer.protocol.groups.effects import (
+    Deliver,
+    Discarded,
+    Effect,
+    Expelled,
+    Joined,
+    Left,
+    Omit,
+    Send,
+    Stalled,
+    View,
+)
 from gossamer.protocol.groups.inputs import Input, Multicast, Received, Snapshot, Start, Wake
 from gossamer.protocol.groups.streams import stream_of
 
@@ -23,7 +36,7 @@ LATE_S = 0.2
 SPINS_MAX = 10_000
 """A machine that wants to be woken so often at one instant would stop time."""
 
-Seen = Deliver | Omit | View | Discarded | Stalled | Expelled | Left
+Seen = Deliver | Omit | Joined | View | Discarded | Stalled | Expelled | Left
 
 
 class Machine(Protocol):
@@ -110,8 +123,15 @@ class World:
         self._feed(life, Start())
         return life
 
-    def multicast(self, name: str, content: Content | None = None, after: tuple[EventId, ...] = ()) -> EventId:
-        """One message from a member, numbered, so that checkers can tell it from all others."""
+    def multicast(
+        self,
+        name: str,
+        content: Content | None = None,
+        after: tuple[EventId, ...] = (),
+        implied: tuple[EventId, ...] = (),
+    ) -> EventId:
+        """One message from a member, numbered, so that checkers can tell it from all others. What it comes after is
+        said, or implied by what its sender was delivered."""
         life = self.lives[name]
         content = content or Content()
         content = Content(
@@ -120,7 +140,7 @@ class World:
         )  # fmt: skip
         id = EventId(stream_of(self.group, name), len(life.sent))
         life.sent.append(id)
-        self.sent[id] = Sent(content, after, life.view)
+        self.sent[id] = Sent(content, after + implied, life.view)
         self._feed(life, Multicast((content,), after))
         return id
 
@@ -163,10 +183,12 @@ class World:
         match effect:
             case Deliver(event) if event.id is not None:
                 life.state.append(event.id)
+            case Joined(state):
+                life.state = [EventId(*each) for each in msgspec.msgpack.decode(state)] if state else []
             case View(number, _, joined):
                 life.view = number
                 if joined and life.name not in joined:
-                    state = wire._encoder.encode(life.state)
+                    state = msgspec.msgpack.encode(life.state)
                     self.agenda.at(self.agenda.now_s, self._feed, life, Snapshot(number, state))
             case Expelled(reason):
                 life.out = reason

@@ -26,6 +26,12 @@ class Omit(Struct, frozen=True):
     id: EventId
 
 
+class Joined(Struct, frozen=True):
+    """This member is in; its application begins with this state, and a `View` follows."""
+
+    state: bytes
+
+
 class View(Struct, frozen=True):
     """The group is now these; `joined` are new in it. In the order of deliveries."""
 
@@ -58,4 +64,4 @@ class Left(Struct, frozen=True):
     """This member has left, as it was told to."""
 
 
-Effect = Send | Deliver | Omit | View | Discarded | Stalled | Expelled | Left
+Effect = Send | Deliver | Omit | Joined | View | Discarded | Stalled | Expelled | Left

@@ -210,7 +210,7 @@ class Status(_Message, frozen=True, tag=10):
 
 
 class Data(_Message, frozen=True, tag=11):
-    """Messages of a view. `holes` of the run were purged: each is replaced by the seq after it in the pair."""
+    """Messages of a view, without a gap; those that are None were purged: something that obsoletes each is safe."""
 
     view: Number
     origin: Place
@@ -225,16 +225,8 @@ class Lack(_Message, frozen=True, tag=12):
     spans: Spans
 
 
-class Init(_Message, frozen=True, tag=13):
-    """The view is to change: these leave (or are thought to be dead), those join."""
-
-    view: Number
-    leave: Nodes = ()
-    join: Nodes = ()
-
-
 class Pred(_Message, frozen=True, tag=14):
-    """A member's part of the flush: what it holds of the view."""
+    """The view is to change; a member's part of the flush: what it holds, and who, as it knows, leaves and joins."""
 
     view: Number
     held: Marks
@@ -301,7 +293,7 @@ class Excluded(_Message, frozen=True, tag=22):
 
 Message = (
     Casts | Request | Ordered | Recover | Recovered | Report | Agreed
-    | Status | Data | Lack | Init | Pred | Estimate | Propose | Answer | Decided
+    | Status | Data | Lack | Pred | Estimate | Propose | Answer | Decided
     | Hello | Welcome | Excluded
 )  # fmt: skip
 

@@ -6,16 +6,19 @@ from collections.abc import Callable
 import pytest
 
 from gossamer.lab.checkers import Violation
-from gossamer.lab.faults import Partition
+from gossamer.lab.faults import DropIf, Partition
 from gossamer.lab.groups import checkers, swarm
 from gossamer.lab.groups.model import Model, explore
 from gossamer.lab.groups.mutants import MUTANTS, RARE
 from gossamer.lab.groups.world import GROUP, Doom, Machine, World
 from gossamer.lab.swarm import seeds
+from gossamer.messages.event import Content
+from gossamer.protocol.groups.effects import Stalled
 from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
-from gossamer.protocol.groups.wire import Casts, Message, Ordered
+from gossamer.protocol.groups.views import Order, Timing, Views
+from gossamer.protocol.groups.wire import Casts, Data, Message, Ordered, Status
 
 Kind = type[Urgc] | type[Urcgc]
 
@@ -47,7 +50,10 @@ def test_the_swarm_catches_every_mutant(name: str) -> None:
     assert hunt(0, 300, mutant.protocol, mutant.make) is not None
 
 
-@pytest.mark.parametrize("name", ["skip-the-nack-check", "deliver-causal-before-uniform", "ignore-dependencies"])
+QUICK = ["skip-the-nack-check", "deliver-causal-before-uniform", "deliver-before-uniform", "ignore-causality"]
+
+
+@pytest.mark.parametrize("name", QUICK)
 def test_the_swarm_catches_some_mutants_quickly(name: str) -> None:
     mutant = MUTANTS[name]
     found = next(seed for seed in range(60) if swarm.run(seed, mutant.protocol, mutant.make).violation)
@@ -62,6 +68,56 @@ def test_a_seed_is_a_run() -> None:
 # The exhaustive small model -----------------------------------------------------------------------------------------
 
 THREE = ("a", "b", "c")
+
+
+def small_views(order: Order, uniform: bool) -> Model:
+    """Three members of a view and three messages; heartbeats are left alone, for the next says the same."""
+
+    def build() -> World:
+        world = World()
+        timing = Timing(tick_s=0.04, suspect_s=0.1, exclude_s=0.2)
+        for name in THREE:
+            world.add(name, Views(GROUP, name, THREE, order=order, uniform=uniform, timing=timing))
+
+        def multicast(name: str) -> None:
+            if world.lives[name].alive:
+                world.multicast(name, implied=tuple(world.lives[name].delivered()[-1:]) if order == "causal" else ())
+
+        for at_s, name in ((0.001, "c"), (0.004, "b"), (0.02, "a")):
+            world.at(at_s, multicast, name)
+        return world
+
+    def check(world: World) -> None:
+        assert not world.peer_errors
+        checkers.check_integrity(world)
+        checkers.check_no_gap(world)
+        checkers.check_views(world)
+        checkers.check_fifo_completeness(world)
+        if order == "total":
+            checkers.check_total_order(world, uniform=True)
+        elif order == "causal":
+            checkers.check_causal(world)
+        checkers.check_agreement(world, uniform, settled=True)
+        checkers.check_validity(world)
+
+    return Model(build, 1.2, check, faulty_until=80, counts=lambda message: not isinstance(message, Status))
+
+
+ORDERS: list[tuple[Order, bool]] = [("total", True), ("fifo", True), ("causal", False)]
+
+
+@pytest.mark.parametrize(("order", "uniform"), ORDERS)
+def test_few_faults_violate_nothing_in_views(order: Order, uniform: bool) -> None:
+    runs = list(explore(small_views(order, uniform), 2, runs_max=250))
+    assert len(runs) == 250
+    assert [found for _, found in runs if found] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "uniform"), ORDERS)
+def test_any_two_faults_violate_nothing_in_views(order: Order, uniform: bool) -> None:
+    for _, found in explore(small_views(order, uniform), 2):
+        assert found is None, found
 
 
 def small(kind: Kind, uniform: bool) -> Model:
@@ -206,6 +262,91 @@ def test_nothing_is_taken_from_who_is_expelled() -> None:
     assert [len(world.lives[name].delivered()) for name in "abcd"] == [0, 0, 0, 0]
     with pytest.raises(Violation):
         judge(crashed_sender(RARE["take-from-the-expelled"].machine, 0.4, cut_off=False))
+
+
+def given_up(kind: type[Views]) -> World:
+    """a multicasts x=1, y=1, x=2, of which only what is without x comes through, and dies."""
+    world = World()
+    for name in THREE:
+        world.add(
+            name, kind(GROUP, name, THREE, order="fifo", uniform=False, timing=Timing(suspect_s=0.1, exclude_s=0.2))
+        )
+
+    def lost(sender: str, _: str, message: object) -> bool:
+        early = world.agenda.now_s < 0.1
+        keyed = isinstance(message, Data) and any(cast and cast.content.key for cast in message.casts)
+        return sender == "a" and isinstance(message, Data) and (early or keyed)
+
+    world.rules.append(DropIf(lost))
+    world.at(0.01, world.multicast, "a", Content(key="x"))
+    world.at(0.02, world.multicast, "a", Content())
+    world.at(0.06, world.multicast, "a", Content(key="x"))
+    world.at(0.3, world.crash, "a")
+    world.run(2.0)
+    return world
+
+
+def test_nothing_is_given_up_for_what_is_not_safe() -> None:
+    """000 §4.3.2: who gets y without x would be in a state that never was."""
+    checkers.check_fifo_completeness(given_up(Views))
+    with pytest.raises(Violation, match="semantic FIFO completeness"):
+        checkers.check_fifo_completeness(given_up(RARE["purge-before-safe"].machine))
+
+
+def test_what_is_safe_takes_the_place_of_what_it_obsoletes() -> None:
+    """A member that is cut off for a while gets the last of each key; the others kept no more for it."""
+    world = World()
+    for name in THREE:
+        world.add(name, Views(GROUP, name, THREE, order="fifo", timing=Timing(suspect_s=5.0, exclude_s=5.0)))
+    world.rules.append(Partition("c", "ab", stop_s=1.0))
+    for number in range(100):
+        world.at(number * 0.005, world.multicast, "a", Content(key="xy"[number % 2]))
+    world.run(0.9)
+    kept = world.lives["a"].machine
+    assert isinstance(kept, Views)
+    assert sum(map(len, kept._store)) <= 4
+    world.run(3.0)
+    assert [len(world.lives[name].delivered()) for name in "ab"] == [100, 100]
+    assert len(world.lives["c"].delivered()) < 10
+    checkers.check_fifo_completeness(world)
+    checkers.check_agreement(world, uniform=True, settled=True)
+
+
+def test_a_minority_of_a_view_stops_says_so_and_is_told_when_it_is_back() -> None:
+    world = World()
+    names = tuple("abcde")
+    for name in names:
+        world.add(name, Views(GROUP, name, names, timing=Timing(suspect_s=0.1, exclude_s=0.3)))
+    world.rules.append(Partition("ab", "cde", start_s=0.2, stop_s=2.0))
+    for number in range(40):
+        world.at(0.01 * number, world.multicast, "a")
+        world.at(0.01 * number, world.multicast, "d")
+    world.run(1.9)
+    assert [each for each in world.lives["a"].seen if isinstance(each, Stalled)] == [Stalled(2, 3)]
+    assert [world.lives[name].view for name in names] == [0, 0, 1, 1, 1]
+    world.run(4.0)
+    assert world.lives["a"].out == world.lives["b"].out == "the group went on to view 1 without this member"
+    checkers.check_total_order(world, uniform=True)
+    checkers.check_views(world)
+
+
+def test_who_joins_begins_with_the_state_of_the_others() -> None:
+    world = World()
+    for name in THREE:
+        world.add(name, swarm.seated(name, THREE, lambda view, members, starts, name=name: Views(
+            GROUP, name, members, view=view, starts=starts
+        )))  # fmt: skip
+    for number in range(30):
+        world.at(0.01 * number, world.multicast, "abc"[number % 3])
+    make = lambda view, members, starts: Views(GROUP, "x", members, view=view, starts=starts)  # noqa: E731
+    world.at(0.15, lambda: world.add("x", swarm.seated("x", THREE, make)) and None)
+    world.at(1.0, lambda: world.multicast("x") and None)
+    world.run(2.0)
+    states = {tuple(map(str, life.state)) for life in world.lives.values()}
+    assert len(states) == 1
+    assert len(states.pop()) == 31
+    assert 1 < len(world.lives["x"].delivered()) < 31
+    assert world.lives["a"].view == 1
 
 
 @pytest.mark.parametrize("kind", [Urgc, Urcgc])
