@@ -4,7 +4,7 @@ Each is the production machine with one rule taken out, the way a hurried change
 not hurried, but how the paper has it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gossamer.lab.groups import swarm
 from gossamer.lab.groups.world import GROUP, Machine
@@ -19,7 +19,8 @@ from gossamer.protocol.groups.wire import Cast, Casts, Log, Report, Request, Rol
 
 class Mutant(NamedTuple):
     protocol: swarm.Protocol
-    machine: type
+    machine: Any
+    """Its class."""
 
     def make(self, plan: swarm.Plan, name: str, members: tuple[str, ...]) -> Machine:
         if issubclass(self.machine, Views):
