@@ -197,9 +197,12 @@ def _check_relation(relation: Relation) -> None:
     if relation.group and (relation.near or relation.ids or relation.part or relation.commit):
         # P4: one total order a group and key has no cycles; together with named events it could have.
         raise UsageError('scope "group" goes with a key and a rank, not with obsoletes= or a transaction')
-    for key in relation.commit.keys if relation.commit is not None else ():
+    keys = relation.commit.keys if relation.commit is not None else ()
+    for key in keys:
         if not (_is_text(key) and len(key) <= KEY_LENGTH_MAX):
             raise UsageError(f"key: a string of at most {KEY_LENGTH_MAX} characters, no NUL, not {_shown(key)}")
+    if (length := sum(map(len, keys))) > TEXT_MAX:
+        raise UsageError(f"a transaction's keys have at most {TEXT_MAX} characters in all, not {length}")
 
 
 def plain(value: Any) -> int | float | str | bytes:

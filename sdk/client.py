@@ -17,6 +17,7 @@ import heapq
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -49,6 +50,51 @@ _tuple = tuple.__new__  # builds an EventId in under half the time of its own co
 _time_ns = time.time_ns
 
 
+class Home:
+    """The application's event loop, as the transport sees it. It does not know the client, which the application may
+    forget at any time: then whatever is here is let go of."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._watched: int | None = None
+        self.attend: Callable[[], None] = lambda: None
+
+    def call(self, call: Callable[..., None], *arguments: object) -> None:
+        """Call something in the loop's thread, soon or now."""
+        if threading.get_ident() == self._thread:
+            call(*arguments)
+            return
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def watch(self, watched: int | None) -> None:
+        """A session has begun, or (None) is over: what comes is taken here, while the loop turns."""
+        if self._watched is not None:
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._watched)
+            os.close(self._watched)
+        self._watched = watched
+        if watched is not None:
+            with suppress(NotImplementedError):  # there are such loops: the transport's thread does it all then
+                self._loop.add_reader(watched, self.attend)
+
+    def attend_soon(self) -> None:
+        self._loop.call_soon(self.attend)
+
+    def leave(self) -> None:
+        """Nothing is watched any more; from any thread, and also when the loop is closed."""
+        try:
+            self._loop.call_soon_threadsafe(self.watch, None)
+        except RuntimeError:
+            self.watch(None)
+
+
+def _abandon(transport: Transport, home: Home) -> None:
+    transport.abandon()
+    home.leave()
+
+
 class Client:
     """A connection to the mesh; use `connect`."""
 
@@ -63,8 +109,6 @@ class Client:
         embedded: Embedded | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._watched: int | None = None
         self._spooled = [] if spool is None else list(spool.unlogged)
         self._timeout = timeout
         self._group = group
@@ -78,18 +122,23 @@ class Client:
         self._waiting = 0
         self._welcomed: asyncio.Future[None] = self._loop.create_future()
         self._closed = False
+        # The transport's thread must not keep alive what the application has forgotten.
+        self._home = home = Home()
         self._transport = Transport(
             urls,
             group=group,
             timeout_s=timeout,
             publisher=publisher,
             spool=spool,
-            on_welcome=lambda stream, following: self._from_thread(self._on_welcome, stream, following),
-            on_acks=self._on_acks_from_thread,
-            on_failed=lambda error: self._from_thread(self._on_failed, error),
-            on_opened=lambda watched: self._from_thread(self._watch, watched),
-            on_more=lambda: self._from_thread(self._attend_soon),
+            on_welcome=_weakly(self._on_welcome, home.call),
+            on_acks=_weakly(self._on_acks_from_thread),
+            on_failed=_weakly(self._on_failed, home.call),
+            on_opened=lambda watched: home.call(home.watch, watched),
+            on_more=lambda: home.call(home.attend_soon),
         )
+        home.attend = self._transport.attend
+        self._finalizer = weakref.finalize(self, _abandon, self._transport, home)
+        self._finalizer.atexit = False  # sdk/transport.py sees to that
 
     # Publishing -----------------------------------------------------------------------------------------------------
 
@@ -161,6 +210,7 @@ class Client:
                 attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
             )
             encoded = encode_content(content)
+        transport.posted_bytes += len(encoded)
         transport.outbox.append(encoded)
         if time_ns >= transport.patient_until_ns or not transport.flying or not seq % PACKET_EVENTS_MAX:
             transport.pump()
@@ -277,7 +327,7 @@ class Client:
         number, self._numbered = self._numbered, self._numbered + 1
         subscription = Subscription(
             number, text, buffer=buffer, policy=policy, order=order, notices=notices, start=begins, durable=durable,
-            manual=ack == "manual", loop=self._loop, credit=self._transport.credit, call=self._from_thread,
+            manual=ack == "manual", loop=self._loop, credit=self._transport.credit, call=self._home.call,
         )  # fmt: skip
         subscription._close = self._unsubscribe
         subscription._say = self._transport.subscribe
@@ -317,16 +367,24 @@ class Client:
         """Like that, but what a durable subscription has just handed out is not done."""
         if self._closed:
             return
-        if self._transport.failure is None and self._annotator is not None:
-            with suppress(GossamerError):  # what could not be sent is nobody's
-                await self.flush("sent", self._timeout)
-        self._closed = True
-        await asyncio.gather(*(subscription._end() for subscription in list(self._subscriptions.values())))
-        await asyncio.to_thread(self._transport.close)
-        self._watch(None)
-        self._fail_waiters(ConnectionLost("the client is closed"))
-        if self._embedded is not None:
-            await asyncio.to_thread(self._embedded.stop)
+        try:
+            if self._transport.failure is None and self._annotator is not None:
+                with suppress(GossamerError):  # what could not be sent is nobody's
+                    await self.flush("sent", self._timeout)
+            self._closed = True
+            await asyncio.gather(*(subscription._end() for subscription in list(self._subscriptions.values())))
+        finally:  # also if it is cancelled: then nobody waits for the rest
+            self._closed = True
+            self._fail_waiters(ConnectionLost("the client is closed"))
+            self._finalizer()
+            embedded, self._embedded = self._embedded, None
+            await asyncio.shield(asyncio.to_thread(_end, self._transport, embedded))
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await (self.close() if kind is None else self._close())
 
     # Inside ---------------------------------------------------------------------------------------------------------
 
@@ -348,7 +406,9 @@ class Client:
         """Hand over what the annotator has just numbered; the id is that of the last."""
         annotator, transport = self._annotator, self._transport
         assert annotator is not None
-        transport.outbox.extend(map(encode_content, contents))
+        encoded = list(map(encode_content, contents))
+        transport.posted_bytes += sum(map(len, encoded))
+        transport.outbox.extend(encoded)
         transport.pump()
         return EventId(annotator.stream, annotator.next - 1)
 
@@ -357,7 +417,11 @@ class Client:
         while not self._has_room:
             future: asyncio.Future[None] = self._loop.create_future()
             self._room.append(future)
-            await self._wait(future, timeout, "no room in the outgoing buffer")
+            try:
+                await self._wait(future, timeout, "no room in the outgoing buffer")
+            finally:
+                if future in self._room:
+                    self._room.remove(future)
 
     async def _wait_for(self, seq: int, ack: Ack, timeout: float | None) -> None:
         if ack not in ACKS:
@@ -378,29 +442,9 @@ class Client:
         self._subscriptions.pop(subscription.number, None)
         self._transport.unsubscribe(subscription, forget)
 
-    def _from_thread(self, call: Callable[..., None], *arguments: object) -> None:
-        if threading.get_ident() == self._thread:
-            call(*arguments)
-            return
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(call, *arguments)
-
-    def _watch(self, watched: int | None) -> None:
-        """A session has begun, or (None) is over: what comes is taken here, while the loop turns."""
-        if self._watched is not None:
-            self._loop.remove_reader(self._watched)
-            os.close(self._watched)
-        self._watched = watched
-        if watched is not None:
-            with suppress(NotImplementedError):  # there are such loops: the transport's thread does it all then
-                self._loop.add_reader(watched, self._transport.attend)
-
-    def _attend_soon(self) -> None:
-        self._loop.call_soon(self._transport.attend)
-
     def _on_acks_from_thread(self) -> None:
         if self._room or any(self._waiters.values()):
-            self._from_thread(self._on_acks)
+            self._home.call(self._on_acks)
 
     def _on_acks(self) -> None:
         acks = self._transport.acks
@@ -437,6 +481,26 @@ class Client:
         for future in futures:
             if not future.done():
                 future.set_exception(error)
+
+
+def _weakly(method: Callable[..., None], call: Callable[..., None] | None = None) -> Callable[..., None]:
+    """A client's method, called (by `call`) if the client is still there by then."""
+    weak = weakref.WeakMethod(method)
+
+    def called(*arguments: object) -> None:
+        if (method := weak()) is not None:
+            if call is None:
+                method(*arguments)
+            else:
+                call(method, *arguments)
+
+    return called
+
+
+def _end(transport: Transport, embedded: Embedded | None) -> None:
+    transport.close()
+    if embedded is not None:
+        embedded.stop()
 
 
 class Transaction:

@@ -4,10 +4,14 @@ They are the same as those of `gossamer broker` and `gossamer logger`, two membe
 whatever is true of a mesh is true of this one, and others may join it.
 """
 
+import atexit
 import socket
 import tempfile
+import threading
 import time
+import weakref
 from pathlib import Path
+from typing import Any
 
 from gossamer.broker import serving
 from gossamer.broker.addresses import split
@@ -24,10 +28,16 @@ ANYWHERE = "tcp://127.0.0.1:0"
 class Embedded:
     """Both, running."""
 
-    def __init__(self, broker: Runtime, logger: Runtime, folder: object) -> None:
+    def __init__(
+        self, broker: Runtime, logger: Runtime, folder: "tempfile.TemporaryDirectory[str] | None", data: Path
+    ) -> None:
         self.broker = broker
         self.logger = logger
-        self._folder = folder
+        self.data = data
+        """The folder that events are kept in."""
+        self._finalizer = weakref.finalize(self, _stop_aside, broker, logger, folder)
+        self._finalizer.atexit = False
+        _running.add(self)
 
     @classmethod
     def start(
@@ -79,7 +89,7 @@ class Embedded:
             for runtime in started:
                 runtime.kill()
             raise
-        return cls(broker, logger, folder)
+        return cls(broker, logger, folder, Path(data))
 
     @property
     def url(self) -> str:
@@ -87,11 +97,31 @@ class Embedded:
         return self.broker.clients.address
 
     def stop(self) -> None:
-        """The broker first: what only it has is to be logged."""
-        self.broker.stop()
-        self.logger.stop()
-        if isinstance(self._folder, tempfile.TemporaryDirectory):
-            self._folder.cleanup()
+        """Leave the mesh, and end; once. One that is forgotten does it by itself."""
+        if (found := self._finalizer.detach()) is not None:
+            _stop(*found[2])
+
+
+_running: "weakref.WeakSet[Embedded]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for embedded in list(_running):
+        embedded.stop()
+
+
+def _stop(broker: Runtime, logger: Runtime, folder: "tempfile.TemporaryDirectory[str] | None") -> None:
+    """The broker first: what only it has is to be logged."""
+    broker.stop()
+    logger.stop()
+    if folder is not None:
+        folder.cleanup()
+
+
+def _stop_aside(*arguments: Any) -> None:
+    """Not here: a collector of garbage interrupts anybody. A process that ends waits for it."""
+    threading.Thread(target=_stop, args=arguments, name="gossamer stops").start()
 
 
 def _await(runtime: Runtime) -> None:

@@ -14,7 +14,9 @@ threads may publish side by side.
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -99,13 +101,14 @@ class Client:
     def __init__(self, connecting: asynchronous.Connecting) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="gossamer sync", daemon=True)
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="gossamer sync", daemon=True)
         self._thread.start()
         try:
             self._client = self._wait(connecting._connect())
         except BaseException:
             self._end_loop()
             raise
+        weakref.finalize(self, _abandon, self._client._finalizer, self._loop).atexit = False
 
     def publish(
         self,
@@ -234,7 +237,20 @@ class Client:
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _abandon(abandon: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
+    """A client that is forgotten without having been closed; `abandon` does nothing if it was."""
+    abandon()
+    with suppress(RuntimeError):  # it is closed
+        loop.call_soon_threadsafe(loop.stop)
 
 
 async def _next(subscription: AsyncSubscription) -> Said | None:

@@ -17,10 +17,12 @@ new session tells the new broker what the old one knew, and sends again what was
 packets keep that from being taken twice. After `timeout_s` without any broker the transport gives up, and says so.
 """
 
+import atexit
 import os
 import socket
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -86,6 +88,8 @@ BURST = 8
 """Frames that are taken at a time, before others have their turn."""
 GRACE_MS = 5
 """So long the application's loop has the first go at what has come."""
+CLOSE_S = 1.0
+"""So long a client that ends may take to send what it has."""
 NEVER = float("inf")
 _NOBLOCK, _EVENTS, _POLLIN = int(zmq.NOBLOCK), int(zmq.EVENTS), int(zmq.POLLIN)  # the enums take longer than the calls
 
@@ -160,8 +164,10 @@ class Transport:
         """Published and encoded, and not yet packed; the application appends."""
         self._next = 0
         self._unacked: deque[Packet] = deque()
-        self.pending_bytes = 0
-        """Packed, and not logged yet."""
+        self.posted_bytes = 0
+        """All that was put into the outbox; only the application counts it."""
+        self._released_bytes = 0
+        """What of that need not be kept any more; only who is at the socket counts it."""
         self._unsent = 0
         """How many of the last of these were not sent in this session."""
         self.acks = Acks(-1, -1, -1)
@@ -176,7 +182,8 @@ class Transport:
         if spool is not None and spool.next is not None:
             self._take_up(spool, spool.next)
 
-        self._receivers: dict[int, Receiver] = {}
+        self._receivers: weakref.WeakValueDictionary[int, Receiver] = weakref.WeakValueDictionary()
+        """Held by their client, which this thread must not keep alive."""
         self._ending: dict[int, Receiver] = {}
         self._commands: deque[Callable[[], None]] = deque()
         self._crediting: dict[int, None] = {}
@@ -219,7 +226,13 @@ class Transport:
 
     # From the application's thread ----------------------------------------------------------------------------------
 
+    @property
+    def pending_bytes(self) -> int:
+        """Published, and not logged yet."""
+        return self.posted_bytes - self._released_bytes
+
     def start(self) -> None:
+        _running.add(self)
         self._thread.start()
 
     def wake(self) -> None:
@@ -266,15 +279,20 @@ class Transport:
         self._crediting[number] = None
         self.pump()
 
-    def close(self, timeout_s: float = 1.0) -> None:
-        """Say goodbye, and end; what is not acknowledged then is not waited for."""
-        if self._thread.ident is None:
-            self._let_go()
-            return
-        self._stop_at = time.monotonic() + timeout_s
-        self._closing = True
-        self.wake()
-        self._thread.join()
+    def close(self) -> None:
+        """Say goodbye, and end, within a moment or two."""
+        self.abandon()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """The same without waiting for it: a collector of garbage may call this from anywhere."""
+        if not self._closing:
+            self._stop_at = time.monotonic() + CLOSE_S
+            self._closing = True
+            if self._thread.ident is None:
+                self._let_go()
+            self.wake()
 
     def _command(self, command: Callable[[], None]) -> None:
         self._commands.append(command)
@@ -286,7 +304,7 @@ class Transport:
         self._lost_at = time.monotonic()
         try:
             self._open()
-            while not self._closing:
+            while not self._over:
                 self._turn()
             with self._at_socket:
                 while self._commands:
@@ -300,6 +318,13 @@ class Transport:
             raise
         finally:
             self._let_go()
+
+    @property
+    def _over(self) -> bool:
+        """Whether to end: the broker has everything, or takes too long."""
+        if not self._closing:
+            return False
+        return (self.acks.sent >= self._next - 1 and not self.outbox) or time.monotonic() >= self._stop_at
 
     def _turn(self) -> None:
         ready = dict(self._poller.poll(0 if self._more else self._patience_ms()))
@@ -351,6 +376,7 @@ class Transport:
             until = min(until, self._told_at + TAKEN_S)
         if not self._welcomed:
             until = min(self._hello_at + HELLO_S, self._lost_at + self._timeout_s)
+        until = min(until, self._stop_at)
         return max(0, min(5_000, round(1_000 * (until - now)) + 1))
 
     def _on_time(self, now: float) -> None:
@@ -487,7 +513,7 @@ class Transport:
         """Go on where an earlier life stopped."""
         self.stream, self._next = spool.stream, following
         self._unacked.extend(spool.unlogged)
-        self.pending_bytes = sum(len(packet.blob) for packet in self._unacked)
+        self.posted_bytes = sum(len(packet.blob) for packet in self._unacked)
         self.acked = (self._unacked[0].first if self._unacked else following) - 1
         self.acks = Acks(self.acked, self.acked, self.acked)
 
@@ -519,7 +545,6 @@ class Transport:
             self._spool.keep(packet)
         self._next = packet.last + 1
         self._unacked.append(packet)
-        self.pending_bytes += len(packet.blob)
         return packet
 
     def _take_acks(self, acks: Acks) -> None:
@@ -530,7 +555,7 @@ class Transport:
             flying.popleft()
         self.acked = max(self.acks.safe, self.acks.logged)
         while unacked and unacked[0].last <= self.acked:
-            self.pending_bytes -= len(unacked.popleft().blob)
+            self._released_bytes += len(unacked.popleft().blob)
         self._unsent = min(self._unsent, len(unacked))
         if self._spool is not None:
             self._spool.forget(self.acked)
@@ -608,7 +633,8 @@ class Transport:
         if not self._crediting and taken < self._window_bytes // 4:
             return
         numbers: Iterable[int] = [self._crediting.popitem()[0] for _ in range(len(self._crediting))]
-        grants = tuple((number, self._receivers[number].total()) for number in numbers if number in self._receivers)
+        receivers = [receiver for number in numbers if (receiver := self._receivers.get(number)) is not None]
+        grants = tuple((receiver.number, receiver.total()) for receiver in receivers)
         self._credited_bytes = self._received_bytes
         self._send(Credit(self._received_bytes, grants))
 
@@ -636,6 +662,19 @@ class Transport:
         if self._dealer is not None:
             with suppress(zmq.Again):  # unbounded, as long as there is a connection; without one there is no session
                 self._dealer.send(encode(message), _NOBLOCK)
+
+
+_running: "weakref.WeakSet[Transport]" = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """A process that ends without closing its clients sends what it has, within a moment, and says goodbye."""
+    running = list(_running)
+    for transport in running:
+        transport.abandon()
+    for transport in running:
+        transport.close()
 
 
 def _error(refusal: Refusal) -> GossamerError:
