@@ -234,7 +234,12 @@ class Subscription:
 
     async def ack(self, event: Event | Commit) -> None:
         """With `ack="manual"`: the application is done with this event. The position moves up to the first that it is
-        not done with, and is told to the loggers before long; what comes after that comes again after a crash."""
+        not done with, and is told to the loggers before long; what comes after that comes again after a crash.
+
+            async with await client.subscribe("price > 100", durable="billing", ack="manual") as sub:
+                event = await anext(sub)
+                await sub.ack(event)
+        """
         if self._undone is None:
             raise UsageError('ack(): for a durable subscription with ack="manual"')
         if event.id is not None:

@@ -78,7 +78,11 @@ class Subscription:
         self._client._wait(self._subscription.update(selector))
 
     def ack(self, event: Event | Commit) -> None:
-        """With `ack="manual"`: the application is done with this event."""
+        """With `ack="manual"`: the application is done with this event.
+
+        sub = client.subscribe("price > 100", durable="audit", ack="manual")
+        sub.ack(sub.get())
+        """
         self._client._wait(self._subscription.ack(event))
 
     def close(self, *, forget: bool = False) -> None:
