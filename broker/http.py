@@ -1,4 +1,4 @@
-"""How members in this process are looked at: GET /healthz, /metrics, /mesh.
+"""How members in this process are looked at: GET /healthz, /metrics, /mesh; and, by POST /expel, freed of the dead.
 
 Threads of their own answer, so many at a time, and ask the nodes: a node whose loop is stuck does not answer in time,
 and so is told to be in trouble. What is asked costs a node a walk over its counters.
@@ -9,10 +9,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
 from socketserver import TCPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from gossamer.broker.addresses import split
 from gossamer.broker.runtime import Runtime
@@ -40,11 +42,11 @@ class Monitor:
         self._runtimes = tuple(runtimes)
         pages = {"/": self._index, "/healthz": self._health, "/metrics": self._metrics, "/mesh": self._mesh}
         try:
-            self._server = _server((plain, port), family, pages)
+            self._server = _server((plain, port), family, pages, self._expel)
         except OSError as error:
             if not or_free:
                 raise UsageError(f"cannot listen on {bind}: {error.strerror}") from None
-            self._server = _server((plain, 0), family, pages)
+            self._server = _server((plain, 0), family, pages, self._expel)
         shown = "127.0.0.1" if plain in ("", "0.0.0.0") else "[::1]" if plain == "::" else host
         self.url = f"http://{shown}:{self._server.server_address[1]}"
         for runtime in self._runtimes:
@@ -86,6 +88,13 @@ class Monitor:
         found = runtime.ask(lambda: runtime.picture.as_dict(time.time_ns(), runtime.members))
         return _json(200, {"node": runtime.name, **found})
 
+    def _expel(self, node: str) -> Page:
+        try:
+            self._runtimes[0].expel(node)
+        except UsageError as error:
+            return _json(409, {"error": str(error)})
+        return _json(200, {"expelled": node})
+
 
 def _trouble(runtime: Runtime) -> list[str]:
     try:
@@ -98,7 +107,9 @@ def _json(code: int, told: object) -> Page:
     return code, "application/json", json.dumps(told).encode() + b"\n"
 
 
-def _server(address: tuple[str, int], family: int, pages: dict[str, Callable[[], Page]]) -> ThreadingHTTPServer:
+def _server(
+    address: tuple[str, int], family: int, pages: dict[str, Callable[[], Page]], expel: Callable[[str], Page]
+) -> ThreadingHTTPServer:
     class Server(ThreadingHTTPServer):
         address_family = family
         daemon_threads = True
@@ -130,22 +141,27 @@ def _server(address: tuple[str, int], family: int, pages: dict[str, Callable[[],
         sys_version = ""
 
         def do_GET(self) -> None:
-            page = pages.get(self.path.partition("?")[0])
-            if page is None:
-                self._answer(*_json(404, {"error": f"there is no {self.path[:100]}", "pages": list(pages)}))
-                return
-            try:
-                answer = page()
-            except GossamerError as error:
-                answer = _json(503, {"error": str(error)})
-            except Exception:
-                _log.exception("cannot make %s", self.path)
-                answer = _json(500, {"error": "see the log"})
-            self._answer(*answer)
+            self._answer(pages.get(self.path.partition("?")[0]))
 
         do_HEAD = do_GET
 
-        def _answer(self, code: int, kind: str, body: bytes) -> None:
+        def do_POST(self) -> None:
+            path, _, query = self.path.partition("?")
+            (node,) = parse_qs(query).get("node", [""])[:1]
+            self._answer(partial(expel, node) if path == "/expel" else None)
+
+        def _answer(self, page: Callable[[], Page] | None) -> None:
+            try:
+                if page is None:
+                    found = _json(404, {"error": f"there is no {self.path[:100]}", "pages": list(pages)})
+                else:
+                    found = page()
+            except GossamerError as error:
+                found = _json(503, {"error": str(error)})
+            except Exception:
+                _log.exception("cannot make %s", self.path)
+                found = _json(500, {"error": "see the log"})
+            code, kind, body = found
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))

@@ -27,7 +27,7 @@ from gossamer.broker.picture import Picture
 from gossamer.broker.telemetry import Telemetry
 from gossamer.messages.codec import encode
 from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
-from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, StreamId, anonymous_stream
+from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, NodeId, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Message, Read, Repair, Span
 from gossamer.protocol.config import Config
@@ -53,7 +53,7 @@ from gossamer.protocol.effects import (
     Status,
     Stored,
 )
-from gossamer.protocol.inputs import Disconnect, Input, Leave, Persisted, Received, Start, Wake
+from gossamer.protocol.inputs import Disconnect, Expel, Input, Leave, Persisted, Received, Start, Wake
 from gossamer.protocol.node import Node
 
 BURST = 256
@@ -62,6 +62,8 @@ STOP_S = 5.0
 FLUSH_S = 0.5
 """How long the last words may take to be taken by the others, some of which may be gone themselves."""
 ASK_S = 2.0
+EXPEL_S = 10.0
+"""Nobody who was heard within this is expelled."""
 MEASURE_S = 0.01
 """Latencies are measured of one event in so long."""
 OUT = ("outside", "disconnected", "joining")
@@ -275,6 +277,21 @@ class Runtime:
         if self.node.sender.bytes >= self.node._ctx.config.send_buffer_bytes_max:
             found.append("publishers wait: the loggers do not keep up")
         return found
+
+    def expel(self, node: NodeId) -> None:
+        """Say for its operator that a member will never return; `UsageError` if it is unknown, or seems to live."""
+
+        def look() -> None:
+            record = self.node.membership.table.get(node)
+            if record is None or record.status == "left" or is_durable(node):
+                raise UsageError(f"{node} is not a member")
+            shown = {member["node"]: member for member in self.picture.members(time.time_ns(), self.members)}
+            heard_s = time.monotonic() - self.node.heard_at(node)
+            if node == self.name or heard_s < EXPEL_S or not shown[node]["trouble"]:
+                raise UsageError(f"{node} is there: end it, and it leaves by itself")
+            self._feed(Expel(node))
+
+        self.ask(look)
 
     def links(self) -> list[tuple[str, int, int]]:
         """To whom there is a link, what waits for room on it, and what is under way."""

@@ -10,6 +10,7 @@ from gossamer.cli.bench import bench
 from gossamer.cli.broker import broker
 from gossamer.cli.clients import pub, sub
 from gossamer.cli.demo import demo
+from gossamer.cli.expel import expel
 from gossamer.cli.log import log
 from gossamer.cli.logger import logger
 from gossamer.cli.match import match
@@ -39,6 +40,7 @@ app.command()(sub)
 app.command()(match)
 app.command()(status)
 app.command()(top)
+app.command()(expel)
 app.command()(demo)
 app.command()(bench)
 

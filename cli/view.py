@@ -56,7 +56,14 @@ def pictures(http: str | None, url: list[str] | None, timeout_s: float, interval
     """The picture now, and again every so often."""
     if http is None and url:
         return _from_broker(url, timeout_s, interval_s)
-    return _from_http(http or HTTP, timeout_s, interval_s)
+    return _from_http(http, timeout_s, interval_s)
+
+
+def http_url(http: str | None) -> str:
+    address = options.http_address(http)
+    if address is None:
+        raise UsageError("--http off: there is nobody to ask")
+    return address.replace("tcp://", "http://")
 
 
 async def first(found: AsyncIterator[Any]) -> dict[str, Any]:
@@ -64,11 +71,8 @@ async def first(found: AsyncIterator[Any]) -> dict[str, Any]:
         return dict(await anext(several))
 
 
-async def _from_http(http: str, timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:
-    address = options.http_address(http)
-    if address is None:
-        raise UsageError("--http off: there is nobody to ask")
-    page = f"{address.replace('tcp://', 'http://')}/mesh"
+async def _from_http(http: str | None, timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:
+    page = f"{http_url(http)}/mesh"
     while True:
         yield await asyncio.to_thread(_fetch, page, timeout_s)
         await asyncio.sleep(interval_s)

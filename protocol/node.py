@@ -141,7 +141,7 @@ class Node:
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.rooms = Rooms(ctx, self.receiver, lambda: self.membership.active)
-        self.windows = Windows(ctx, self.membership, self.rooms, self._heard_of)
+        self.windows = Windows(ctx, self.membership, self.rooms, self.heard_at)
         self.sender = Sender(ctx, self.membership, self.windows.may_send, lambda node: self.links.is_saturated(node))
         self.safety = Safety(ctx, self.membership, self.stability, self._position_of, self._faults)
         self.links = Links(ctx, lambda event: self.safety.is_safe(event), self.membership.is_logger)
@@ -674,7 +674,8 @@ class Node:
             return max(1, self.sender.faults)
         return self.sender.faults
 
-    def _heard_of(self, node: NodeId) -> float:
+    def heard_at(self, node: NodeId) -> float:
+        """When a member was last heard, or began to be waited for."""
         return self._heard.setdefault(node, self._ctx.now)
 
     # Heartbeats -----------------------------------------------------------------------------------------------------

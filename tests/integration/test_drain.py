@@ -13,10 +13,10 @@ def events(process, name: str) -> list[dict]:
 
 
 def test_a_broker_that_is_asked_to_end_hands_its_clients_over(mesh):
-    logs = {"log-format": "json"}
+    logs = {"log-format": "json", "telemetry-interval-s": "0.2"}
     b1 = mesh.broker("b1", **logs).ready()
     b2 = mesh.broker("b2", b1.address, **logs).ready()
-    mesh.logger("L", b1.address).ready()
+    mesh.logger("L", b1.address, **logs).ready()
 
     async def main():
         async with (

@@ -1,8 +1,13 @@
-"""`gossamer status` and `gossamer top`, of a mesh of real processes."""
+"""`gossamer status`, `top` and `expel`, of a mesh of real processes."""
 
 import json
 import subprocess
+import urllib.request
 
+import pytest
+
+from gossamer.broker import runtime as runtime_module
+from gossamer.messages.errors import UsageError
 from processes import GOSSAMER, Processes, until
 
 
@@ -10,14 +15,20 @@ def gossamer(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([*GOSSAMER, *arguments], capture_output=True, text=True, timeout=40)
 
 
+def healthy(http: str) -> bool:
+    with urllib.request.urlopen(f"{http}/mesh", timeout=10) as answer:
+        return json.load(answer)["healthy"]
+
+
 def test_any_member_shows_the_mesh_and_whether_it_is_healthy(mesh: Processes):
     brisk = {"telemetry-interval-s": "0.3", "http": "127.0.0.1:0"}
     b1 = mesh.broker("b1", **brisk).ready()
-    b2 = mesh.broker("b2", b1.address, **brisk).ready()
+    b2 = mesh.broker("b2", b1.address, **brisk)
     logger = mesh.logger("L", b1.address, **brisk).ready()
-    until(lambda: gossamer("status", "--http", logger.http).returncode == 0, "the logger to know everyone")
+    b2.ready()
+    until(lambda: healthy(logger.http), "the logger to know everyone")
 
-    found = json.loads(gossamer("status", "--http", b1.http, "--json").stdout)
+    found = json.loads(gossamer("status", "--http", logger.http, "--json").stdout)
     members = {member["node"]: member for member in found["members"]}
     assert [members[name]["role"] for name in ("L", "b1", "b2")] == ["logger", "broker", "broker"]
     assert members["b2"]["url"] == b2.url
@@ -32,9 +43,32 @@ def test_any_member_shows_the_mesh_and_whether_it_is_healthy(mesh: Processes):
     assert all(name in shown.stdout for name in ("healthy", "b1", "b2", "logger"))
 
     b2.kill()
-    until(lambda: gossamer("status", "--http", b1.http).returncode == 1, "b2 to be missed")
+    until(lambda: not healthy(b1.http), "b2 to be missed")
     told = gossamer("status", "--http", b1.http)
-    assert "b2: has not been heard for" in told.stdout
+    assert (told.returncode, "b2: has not been heard for" in told.stdout) == (1, True)
+    told = gossamer("expel", "L", "--http", b1.http)
+    assert (told.returncode, told.stderr) == (2, "gossamer: L is there: end it, and it leaves by itself\n")
+
+
+def test_who_is_silent_can_be_expelled_and_nobody_else(mesh: Processes, monkeypatch):
+    monkeypatch.setattr(runtime_module, "EXPEL_S", 0.5)
+    a = mesh.member("a", telemetry_interval_s=0.1)
+    b = mesh.member("b", a.address, telemetry_interval_s=0.1)
+    until(lambda: a.knows("a", "b"))
+    for name, why in (("a", "is there"), ("b", "is there"), ("c", "not a member")):
+        with pytest.raises(UsageError, match=why):
+            a.runtime.expel(name)
+    b.runtime.kill()
+
+    def expelled() -> bool:
+        try:
+            a.runtime.expel("b")
+        except UsageError:
+            return False
+        return True
+
+    until(expelled, "b to be silent for long enough")
+    until(lambda: a.knows("a"))
 
 
 def test_nobody_there_is_one_line_and_exit_code_1():
