@@ -78,7 +78,7 @@ class Telemetry:
 
     def start(self, now: float) -> None:
         if self.interval_s > 0:
-            self._sampled_at = now
+            self._sampled_at = self._started_at
             self.due = self._sample_at = now
 
     # Telling --------------------------------------------------------------------------------------------------------
