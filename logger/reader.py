@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from gossamer.matching.stretching import Log, scan
 from gossamer.messages.errors import GossamerError
-from gossamer.messages.wire import Page
+from gossamer.messages.wire import Page, Span
 from gossamer.protocol.effects import Scan
 from gossamer.protocol.inputs import Input, Scanned
 
@@ -21,8 +21,9 @@ _log = logging.getLogger("gossamer.logger")
 class Reader:
     """Answers `Scan`s; every call returns at once."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, on_damaged: Callable[[tuple[Span, ...]], None] = lambda _: None) -> None:
         self._pages = log
+        self._on_damaged = on_damaged
         self._jobs: queue.SimpleQueue[Scan | None] = queue.SimpleQueue()
         self._answer: Callable[[Input], None] = lambda _: None
         self._thread = threading.Thread(target=self._run, name="gossamer reader", daemon=True)
@@ -49,7 +50,7 @@ class Reader:
     def _page(self, job: Scan) -> Page:
         read = job.read
         try:
-            page = scan(self._pages, read, job.lacks)
+            page = scan(self._pages, read, job.lacks, self._on_damaged)
         except Exception as error:  # a packet that was never valid must not end the thread that all others read by
             if not isinstance(error, GossamerError):
                 _log.exception("cannot read a page")

@@ -23,6 +23,7 @@ from gossamer.logger import schema
 from gossamer.logger.databases import StoreError, database, reason, trouble
 from gossamer.logger.migrations import described
 from gossamer.logger.pages import Page, Pages, checksum_of, intact
+from gossamer.logger.rows import ids_of
 from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
@@ -34,6 +35,9 @@ _encoder = msgspec.msgpack.Encoder()
 
 _PACKET_COLUMNS = ("number", "stream", "first", "last", "checksum", "bytes", "logged_ns", "highest_ns")
 _FROM_NUMBER = "SELECT number, stream, first, last, checksum FROM packets WHERE number >= ?"
+_ROWS_WITHIN = "SELECT number, first, last, checksum, bytes FROM packets WHERE stream = ? AND first <= ? AND last >= ?"
+_STRIKE = "DELETE FROM packets WHERE number = ?"
+_STRIKE_DERIVED = "DELETE FROM {} WHERE id BETWEEN ? AND ?"
 _ADD_STREAMS = (
     'INSERT INTO streams (stream, number, "group", publisher, issuer) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING'
 )
@@ -99,6 +103,7 @@ class _Staged:
     members: dict[NodeId, Member] = field(default_factory=dict)
     bookmarks: dict[tuple[NodeId, StreamId], int] = field(default_factory=dict)
     unmarked: dict[NodeId, None] = field(default_factory=dict)
+    struck: dict[int, None] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(
@@ -111,6 +116,7 @@ class _Staged:
             or self.members
             or self.bookmarks
             or self.unmarked
+            or self.struck
         )
 
 
@@ -178,6 +184,27 @@ class Store:
         except DBAPIError as error:
             raise trouble(self.path, error) from None
         return tuple(found)
+
+    def strike(self, spans: Iterable[Span]) -> tuple[Span, ...]:
+        """Take out what of these is not as it was written; returns what that was. It is gone with the next commit."""
+        struck: list[Span] = []
+        try:
+            with self._engine.connect() as connection:
+                for span in spans:
+                    found = IntervalSet()
+                    for first, last in span.ranges if span.stream in self._streams else ():
+                        rows = connection.exec_driver_sql(_ROWS_WITHIN, (span.stream, last, first))
+                        for number, low, high, checksum, data in rows:
+                            if intact(span.stream, low, high, checksum, data) is None:
+                                self._staged.struck[number] = None
+                                found.add(low, high)
+                    for part in found.ranges():
+                        self._streams[span.stream].stored.remove(*part)
+                    if found:
+                        struck.append(Span(span.stream, found.ranges()))
+        except DBAPIError as error:
+            raise trouble(self.path, error) from None
+        return tuple(struck)
 
     def page(self, after: int, bytes_max: int, group: str | None = None, *, collected: bool = False) -> Page:
         """What was logged after that number; in any thread, like the rest of what reads the log."""
@@ -385,6 +412,9 @@ class Store:
             run(statement, [(name,) for name in staged.forgotten])
         logged_ns = self._clock_ns()
         self._highest_ns = max(self._highest_ns, logged_ns)
+        run(_STRIKE, [(number,) for number in staged.struck])
+        for table in schema.DERIVED if staged.struck else ():
+            run(_STRIKE_DERIVED.format(table.name), [ids_of(number, number) for number in staged.struck])
         if packets := self._absent(connection, staged.packets) if self._in_doubt else staged.packets:
             rows = [(*packet, logged_ns, self._highest_ns) for packet in packets]
             self.database.copy(connection, "packets", _PACKET_COLUMNS, rows)

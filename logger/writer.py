@@ -22,13 +22,19 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Read, Span
 from gossamer.protocol.effects import Collect, Load, Persist, Record, Scan, Stored
-from gossamer.protocol.inputs import Input, Loaded, Persisted
+from gossamer.protocol.inputs import Damaged, Input, Loaded, Persisted
 
 GROUP_BYTES_MAX = 16 * 2**20
 RETRY_S = 0.1
 RETRY_MAX_S = 5.0
 
 _log = logging.getLogger("gossamer.logger")
+
+
+class _Struck(NamedTuple):
+    """Somebody has found that these are not as they were written."""
+
+    spans: tuple[Span, ...]
 
 
 class _Swept(NamedTuple):
@@ -38,7 +44,7 @@ class _Swept(NamedTuple):
     last: int
 
 
-_Job = Persist | Load | Collect | _Swept
+_Job = Persist | Load | Collect | _Struck | _Swept
 
 
 class Writer:
@@ -46,7 +52,7 @@ class Writer:
 
     def __init__(self, store: Store, archive: Archive | None = None) -> None:
         self._store = store
-        self.reader = Reader(store)
+        self.reader = Reader(store, lambda spans: self._jobs.put(_Struck(spans)))
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.keeper = Keeper(store.database, lambda stream, last: self._jobs.put(_Swept(stream, last)), archive)
         self._collected = False
@@ -151,6 +157,8 @@ class Writer:
                 case Collect(stream, last):
                     self._store.collect(stream, last)
                     self._collected = True
+                case _Struck(spans):
+                    self._strike(spans)
                 case _Swept(stream, last):
                     self._store.on_swept(stream, last)
                 case Load(token, spans):
@@ -175,8 +183,19 @@ class Writer:
             _log.error("cannot read: %s", error)
             return ()
         if self._store.damaged > damaged:
-            _log.error("%s: %d packets are damaged, and were left out", self._store.path, self._store.damaged)
+            self._strike(spans)
         return packets
+
+    def _strike(self, spans: tuple[Span, ...]) -> None:
+        """Have no more what is damaged, so that it can be had again from others."""
+        try:
+            struck = self._store.strike(spans)
+        except StoreError as error:
+            _log.error("cannot read: %s", error)
+            return
+        if struck:
+            _log.error("%s is damaged, and asks others for: %s", self._store.path, " ".join(map(_told, struck)))
+            self._answer(Damaged(struck))
 
     def _on_trouble(self, text: str) -> None:
         if self.trouble != text:
@@ -193,3 +212,7 @@ class Writer:
         tokens, self._tokens = self._tokens, []
         for token in tokens:
             self._answer(Persisted(token))
+
+
+def _told(span: Span) -> str:
+    return " ".join(f"{span.stream}:{first} to {last}" for first, last in span.ranges)

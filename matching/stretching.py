@@ -57,8 +57,11 @@ class Log(Protocol):
     def derived(self) -> int: ...
 
 
-def scan(log: Log, read: Read, lacks: Sequence[Span]) -> Page:
-    """A logger's answer: the next page, and what of `lacks` is logged before it."""
+def scan(
+    log: Log, read: Read, lacks: Sequence[Span], on_damaged: Callable[[tuple[Span, ...]], None] = lambda _: None
+) -> Page:
+    """A logger's answer: the next page, and what of `lacks` is logged before it. `on_damaged` hears of what is not as
+    it was written."""
     try:
         matches = _matches(read.selectors)
     except SelectorError as error:
@@ -83,9 +86,12 @@ def scan(log: Log, read: Read, lacks: Sequence[Span]) -> Page:
         page = log.newest(read.group, after, read.newest_upto, read.bytes_max)
     else:
         page = log.page(after, read.bytes_max, read.group)
+    if page.damaged:  # others may have it, and this log may have it again before long
+        on_damaged(tuple(page.damaged))
+        return Page(read.number, read.after, True, refusal="a part of the log is damaged")
     found, spoilt = stretches(((number, packet) for number, _, packet in page.rows), matches, read.published_ns)
     end = page.end and not newest
-    return Page(read.number, page.last, end, tuple(found), floor, passed, gone=(*page.damaged, *spoilt))
+    return Page(read.number, page.last, end, tuple(found), floor, passed, gone=tuple(spoilt))
 
 
 @lru_cache(1_024)

@@ -5,7 +5,7 @@ from msgspec import Struct
 from gossamer.messages.event import Content
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Message, Page, Read
+from gossamer.messages.wire import Message, Page, Read, Span
 
 
 class Start(Struct, frozen=True):
@@ -131,6 +131,12 @@ class Loaded(Struct, frozen=True):
     packets: tuple[Packet, ...]
 
 
+class Damaged(Struct, frozen=True):
+    """The store has found that these are not as they were written, and has them no more."""
+
+    spans: tuple[Span, ...]
+
+
 class Scanned(Struct, frozen=True):
     """What the `Scan` of that token asked for."""
 
@@ -164,6 +170,6 @@ class Expel(Struct, frozen=True):
 
 
 Input = (
-    Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark
-    | Detach | Room | Connected | Persisted | Loaded | Scanned | Consult | Leave | Disconnect | Reconnect | Expel
+    Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark | Detach
+    | Room | Connected | Persisted | Loaded | Damaged | Scanned | Consult | Leave | Disconnect | Reconnect | Expel
 )  # fmt: skip

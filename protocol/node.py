@@ -71,6 +71,7 @@ from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.links import Links
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.membership import Membership
+from gossamer.protocol.mending import Mending
 from gossamer.protocol.orphans import Orphans
 from gossamer.protocol.positions import PositionExchange
 from gossamer.protocol.receiver import Receiver
@@ -161,6 +162,7 @@ class Node:
             if self.logger is not None
             else None
         )
+        self.mending = Mending(ctx, self.membership, self.logger) if self.logger is not None else None
         self.closing = Closing(ctx, self.membership, self.repair, self.answers, self.logger, self._stream, self._excuse)
         self._inputs: dict[type, Callable[[Any], None]] = {
             inputs.Received: self._on_received,
@@ -182,6 +184,7 @@ class Node:
             inputs.Persisted: self._on_persisted,
             inputs.Loaded: self._on_loaded,
             inputs.Scanned: self._on_scanned,
+            inputs.Damaged: self._on_damaged,
             inputs.Consult: self._on_consult,
             inputs.Leave: self._on_leave,
             inputs.Disconnect: self._on_disconnect,
@@ -353,6 +356,10 @@ class Node:
         for packet in self.logger.on_loaded(given.token, given.packets):
             self._accept(packet, from_logger=True)
 
+    def _on_damaged(self, given: inputs.Damaged) -> None:
+        assert self.mending is not None
+        self.mending.on_damaged(given.spans)
+
     def _on_scanned(self, given: inputs.Scanned) -> None:
         assert self.logger is not None
         self.logger.on_scanned(given.token, given.page)
@@ -393,6 +400,8 @@ class Node:
             self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
             self._purge_safely()
             self.seeker.on_round()
+            if self.mending is not None:
+                self.mending.on_round()
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
@@ -468,6 +477,7 @@ class Node:
             or self._departure is not None
             or self.membership.pending
             or self.durables.busy
+            or bool(self.mending)
             or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
@@ -560,6 +570,8 @@ class Node:
         self.tally.way = "logger" if from_logger else "gossip"
         for packet in message.packets:
             self._accept(packet, from_logger or self.seeker.asks_for(packet.stream))
+            if self.mending and (from_logger or not packet.holes):
+                self.mending.on_repair(packet)
         self.tally.way = "late"
 
     def on_collected(self, _: NodeId, message: Collected) -> None:
@@ -594,6 +606,8 @@ class Node:
         if self.membership.is_logger(sender):
             self.repair.on_logger_answer()
             self.closing.on_gone(sender, message)
+            if self.mending is not None:
+                self.mending.on_gone(sender, message.spans)
 
     def on_busy(self, _: NodeId, __: Busy) -> None:
         if self._ctx.config.repair_first == "auto":

@@ -1,0 +1,69 @@
+"""A logger whose disk has lost something asks others for it, and gives it up only when nobody can have it."""
+
+import pytest
+
+from gossamer.messages.wire import Data, Gone, Recover, Repair, Request, Span
+from gossamer.protocol.effects import Persist
+from gossamer.protocol.inputs import Damaged, Persisted, Wake
+from machines import S, marked, node, only, packet, receive, sent
+
+
+def damaged(loggers="K", spans=((3, 5),)):
+    """A logger that had ten events, and has lost some."""
+    me, _ = node("L", brokers="a", loggers=loggers, logger=True, round_interval_max_s=0.25)
+    for each in only(receive(me, "a", Data("a", packet(0, 9))), Persist):
+        me.handle(Persisted(each.token), 0.0)
+    me.handle(Damaged((Span(S, spans),)), 0.0)
+    return me
+
+
+def rounds(me, count):
+    effects = []
+    for _ in range(count):
+        effects += me.handle(Wake(), me.next_deadline())
+    return effects
+
+
+def asked(me):
+    """What somebody is answered who asks for it."""
+    return sent(receive(me, "a", Recover((Span(S, ((3, 5),)),))))
+
+
+def persist(me, effects):
+    for each in only(effects, Persist):
+        me.handle(Persisted(each.token), 0.0)
+    return [record for each in only(effects, Persist) for record in each.records]
+
+
+def test_it_is_asked_for_and_written_again():
+    me = damaged()
+    assert me.logger.on_disk(S) == ((0, 2), (6, 9))
+    effects = rounds(me, 4)
+    assert (("K",), Recover((Span(S, ((3, 5),)),))) in sent(effects)
+    assert [message.lacks for _, message in sent(effects, Request)] == [(Span(S, ((3, 5),)),)]
+    assert persist(me, receive(me, "K", Repair((packet(0, 3),)))) == [packet(0, 3).cut(3, 3)]
+    assert persist(me, receive(me, "a", Repair((packet(4, 9),)))) == [packet(4, 9).cut(4, 5)]
+    assert me.logger.on_disk(S) == ((0, 9),)
+    assert sent(rounds(me, 8), Recover) == []
+
+
+def test_a_member_that_has_purged_it_is_not_believed_and_a_logger_is():
+    me = damaged()
+    assert persist(me, receive(me, "a", Repair((marked(3, 5, by=9),)))) == []
+    assert persist(me, receive(me, "K", Repair((marked(3, 5, by=9),)))) == [marked(3, 5, by=9)]
+
+
+def test_what_it_lacks_it_does_not_serve():
+    assert asked(damaged()) == []
+
+
+@pytest.mark.parametrize("loggers", ["", "K"])
+def test_what_nobody_can_have_is_given_up(loggers):
+    me = damaged(loggers)
+    if loggers:
+        rounds(me, 80)
+        assert asked(me) == [], "K may still have it"
+        receive(me, "K", Gone((Span(S, ((0, 7),)),), False))
+    rounds(me, 80)
+    gone = Gone((Span(S, ((3, 5),)),), False)
+    assert asked(me) == [(("a",), gone)]
