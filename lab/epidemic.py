@@ -21,6 +21,7 @@ from itertools import islice
 from statistics import fmean, pstdev
 from typing import Any, Literal
 
+from gossamer.lab.door import Arrivals, Watched
 from gossamer.lab.faults import Loss
 from gossamer.lab.mutants import become
 from gossamer.lab.names import stream_of
@@ -31,10 +32,9 @@ from gossamer.lab.world import Machine, World
 from gossamer.messages.event import Content, Relation
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import Reason, pack
-from gossamer.messages.wire import Data, Member
+from gossamer.messages.wire import Member
 from gossamer.protocol.config import Config
-from gossamer.protocol.effects import Deliver, Effect
-from gossamer.protocol.inputs import Input, Received
+from gossamer.protocol.effects import Deliver
 from gossamer.protocol.links import Link, Links, cost
 from gossamer.protocol.node import Node
 
@@ -128,16 +128,16 @@ def run(
     names = [f"n{number}" for number in range(nodes)]
     loggers = ["L"] if logger else []
     roster = tuple(Member(name, "member", FIRST_INCARNATION, name in loggers) for name in (*names, *loggers))
-    came = Came()
+    arrivals = Arrivals()
 
     def make(*arguments: Any, **options: Any) -> Machine:
         if factory is not None:
-            return Watched(factory(*arguments, **options), arguments[0], came)
+            return Watched(factory(*arguments, **options), arguments[0], arrivals)
         node = Node(*arguments, **options, roster=roster)
         if logger:
             return node
         become(node.links, Unannounced)
-        return Watched(node, arguments[0], came)
+        return Watched(node, arguments[0], arrivals)
 
     world = World(
         seed,
@@ -146,7 +146,7 @@ def run(
         node_factory=make,
     )
     if logger:
-        world.observe(came)
+        world.observe(Delivered(arrivals))
     for name in loggers:
         world.add(name, logger=True)
     for name in names:
@@ -154,23 +154,17 @@ def run(
     world.add_rule(Loss(LOSS))
     sent = _schedule(world, load, names, duration_s)
     world.run(duration_s)
-    return _outcome(came, sent, names, margin_s, duration_s - margin_s)
+    return _outcome(arrivals, sent, names, margin_s, duration_s - margin_s)
 
 
-class Came(Observer):
-    """When each message first came to each node."""
+class Delivered(Observer):
+    """What is handed to applications, for when it is order that counts."""
 
-    def __init__(self) -> None:
-        self.at_s: dict[EventId, dict[str, float]] = {}
-
-    def note(self, at_s: float, node: str, data: Data) -> None:
-        packet = data.packet
-        for seq, size in enumerate(packet.table(), packet.first):
-            if size:
-                self.at_s.setdefault(EventId(packet.stream, seq), {}).setdefault(node, at_s)
+    def __init__(self, arrivals: Arrivals) -> None:
+        self._arrivals = arrivals
 
     def delivered(self, at_s: float, node: str, deliver: Deliver) -> None:
-        self.note(at_s, node, Data(node, deliver.packet))
+        self._arrivals.note(at_s, node, deliver.packet)
 
 
 class Unannounced(Links):
@@ -180,25 +174,6 @@ class Unannounced(Links):
 
     def _mark(self, link: Link, stream: StreamId, seq: int, reason: Reason) -> None:
         pass
-
-
-class Watched:
-    """A node at whose door it is written down what comes."""
-
-    __slots__ = ("_came", "_name", "_node")
-
-    def __init__(self, node: Machine, name: str, came: Came) -> None:
-        self._node = node
-        self._name = name
-        self._came = came
-
-    def handle(self, given: Input, now: float, /) -> list[Effect]:
-        if type(given) is Received and type(given.message) is Data:
-            self._came.note(now, self._name, given.message)
-        return self._node.handle(given, now)
-
-    def next_deadline(self) -> float:
-        return self._node.next_deadline()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +205,7 @@ def _sized(content: Content, stream: str) -> Content:
     return Content(content.key, content.rank, content.relation, body=bytes(max(0, MESSAGE_BYTES - bare)))
 
 
-def _outcome(came: Came, sent: list[_Sent], names: list[str], from_s: float, until_s: float) -> Outcome:
+def _outcome(arrivals: Arrivals, sent: list[_Sent], names: list[str], from_s: float, until_s: float) -> Outcome:
     reached: list[float] = []
     reached_lasting: list[float] = []
     latencies_s: list[float] = []
@@ -238,7 +213,7 @@ def _outcome(came: Came, sent: list[_Sent], names: list[str], from_s: float, unt
     for each in sent:
         if not from_s <= each.at_s < until_s:
             continue
-        at_s = came.at_s.get(each.event, {})
+        at_s = arrivals.at_s.get(each.event, {})
         share = sum(name == each.by or name in at_s for name in names) / len(names)
         reached.append(share)
         if each.lasting:

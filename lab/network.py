@@ -117,7 +117,7 @@ class Network:
                 agenda.at(agenda.now_s + local_s + late_s, self._arrive, [name], received)
         for link, group in ways.items():
             at_s = link.carry(agenda.now_s, size_bytes)
-            if at_s is None:
+            if at_s is None or (link.loss and self._rng.random() < link.loss):
                 for name, _ in group:
                     self.lose(name, received)
             else:

@@ -16,7 +16,7 @@ class Link:
     """One direction of a cable: serialises what it carries, queues what waits, drops what finds the queue full."""
 
     __slots__ = (
-        "source", "target", "latency_s", "bandwidth_bps", "queue_packets_max",
+        "source", "target", "latency_s", "bandwidth_bps", "queue_packets_max", "loss",
         "packets", "bytes", "busy_s", "dropped", "_departures_s",
     )  # fmt: skip
 
@@ -28,6 +28,8 @@ class Link:
         self.latency_s = latency_s
         self.bandwidth_bps = bandwidth_bps
         self.queue_packets_max = queue_packets_max
+        self.loss = 0.0
+        """How likely it is to lose what it carries: of a multicast, the copies for all that lie beyond it."""
         self.packets = 0
         self.bytes = 0
         self.busy_s = 0.0

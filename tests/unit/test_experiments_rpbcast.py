@@ -1,0 +1,143 @@
+"""The experiments of 004 §7 in a second or two of virtual time: the order of the curves."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from gossamer.lab.baselines.lbrm import Lbrm, Service
+from gossamer.lab.baselines.pbcast import Pbcast
+from gossamer.lab.experiments import registry
+from gossamer.lab.names import stream_of
+from gossamer.lab.transit import LOGGER, Setting, run
+from gossamer.messages.errors import UsageError
+from gossamer.messages.event import Content
+from gossamer.messages.packet import pack
+from gossamer.messages.wire import Data, Gossip, Idle, Recover, Repair, Request, Span
+from gossamer.protocol.config import Config
+from gossamer.protocol.effects import Send
+from gossamer.protocol.inputs import Publish, Received, Start, Wake
+
+QUICK: dict[str, Any] = {"duration_s": 2.0, "seeds": 1, "processes": 1}
+STREAM = stream_of("a", 1)
+
+
+def test_the_logger_of_lbrm_carries_a_multiple() -> None:
+    result = registry.find("load-distribution").run(**QUICK)
+    assert [claim.holds for claim in result.claims] == [True, True], result.claims
+    assert sum(row["kind"] == "member" for row in result.rows) == 2 * 19
+    assert sum(row["kind"] == "link" for row in result.rows) >= 2 * 2 * 29
+
+
+def test_lbrm_explodes_when_its_logger_is_overloaded_and_the_switch_does_not() -> None:
+    calm, congested = 200.0, 1_200.0
+    latency_s = {
+        (protocol, rate): run(Setting(protocol, rate=rate, service_limit=50.0, duration_s=3.0), 1).latency_s
+        for protocol in ("lbrm", "rpbcast", "ours", "pbcast")
+        for rate in (calm, congested)
+    }
+    assert latency_s["lbrm", calm] < 1.1 * latency_s["rpbcast", calm]
+    assert latency_s["lbrm", congested] > 1.5 * latency_s["rpbcast", congested]
+    assert latency_s["ours", congested] < 1.2 * latency_s["rpbcast", congested]
+    for rate in (calm, congested):
+        assert latency_s["rpbcast", rate] < latency_s["pbcast", rate]
+
+
+def test_nobody_lacks_anything_in_the_end() -> None:
+    lossy = {protocol: run(Setting(protocol, loss=0.05, duration_s=2.0), 1) for protocol in ("lbrm", "rpbcast", "ours")}
+    assert {outcome.undelivered for outcome in lossy.values()} == {0}
+    assert sum(lossy["lbrm"].repairs.values()) < 2 * lossy["lbrm"].repairs[LOGGER]
+
+
+def test_overhead_of_pbcast_grows_with_the_senders() -> None:
+    result = registry.find("overhead-vs-senders").run(senders="1,18", **QUICK)
+    assert [claim.holds for claim in result.claims] == [True, True], result.claims
+    result = registry.find("overhead-vs-loss").run(losses="0.001,0.05", **QUICK)
+    assert {claim.holds for claim in result.claims} == {True}, result.claims
+
+
+def test_links_lose_for_all_beyond_them() -> None:
+    by_chance, by_links = (
+        run(Setting("rpbcast", loss=0.02, duration_s=2.0, measured=True, lossy_links=lossy_links), 1)
+        for lossy_links in (False, True)
+    )
+    assert by_links.undelivered == by_chance.undelivered == 0
+    assert sum(by_links.repairs.values()) == pytest.approx(sum(by_chance.repairs.values()), rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("load-distribution", {"rate": 0.0}),
+        ("latency-vs-rate", {"rates": "1,-1"}),
+        ("overhead-vs-senders", {"senders": "19"}),
+        ("overhead-vs-loss", {"losses": "1"}),
+        ("selection-bias", {"seeds": 0}),
+        ("switching", {"service_limit": 0.0}),
+    ],
+)
+def test_what_cannot_be_is_refused(name: str, parameters: dict[str, registry.Value]) -> None:
+    with pytest.raises(UsageError):
+        registry.find(name).run(**parameters)
+
+
+# The baselines by themselves ------------------------------------------------------------------------------------------
+
+
+def packet(seq: int) -> Data:
+    return Data("a", pack(STREAM, seq, [Content()]))
+
+
+def sends(effects: list[Any]) -> list[Send]:
+    return [effect for effect in effects if isinstance(effect, Send)]
+
+
+def test_lbrm_asks_the_logger_at_once_and_again() -> None:
+    node = Lbrm("b", Config(), Random(1), peers=("a", "b", LOGGER), loggers=(LOGGER,))
+    node.handle(Start(), 0.0)
+    node.handle(Received("a", packet(0)), 0.0)
+    (asked,) = sends(node.handle(Received("a", packet(2)), 0.1))
+    assert asked == Send((LOGGER,), Recover((Span(STREAM, ((1, 1),)),)))
+    assert node.next_deadline() == pytest.approx(0.35)
+    assert sends(node.handle(Wake(), 0.35)) == [asked]
+    node.handle(Received(LOGGER, Repair((packet(1).packet,))), 0.4)
+    assert sends(node.handle(Wake(), 0.6)) == []
+
+
+def test_lbrm_heartbeats_back_off() -> None:
+    node = Lbrm("a", Config(), Random(1), peers=("a", "b", LOGGER), loggers=(LOGGER,))
+    node.handle(Publish(STREAM, (Content(),)), 0.0)
+    node.handle(Received(LOGGER, next(_acks())), 0.01)
+    beats = []
+    while len(beats) < 4:
+        now = node.next_deadline()
+        beats += [now for send in sends(node.handle(Wake(), now)) if isinstance(send.message, Idle)]
+    assert beats == [0.25, 0.75, 1.75, 3.75]
+
+
+def _acks() -> Any:
+    logger = Lbrm(LOGGER, Config(), Random(1), peers=("a", "b", LOGGER), logger=True)
+    for send in sends(logger.handle(Received("a", packet(0)), 0.0)):
+        yield send.message
+
+
+def test_a_node_repairs_no_more_than_its_limit() -> None:
+    service = Service(100.0)
+    assert sum(service.takes(0.0) for _ in range(200)) == 25
+    assert sum(service.takes(1.0) for _ in range(200)) == 25
+    assert sum(service.takes(1.0 + at / 1_000) for at in range(1_000)) == pytest.approx(100, abs=2)
+
+
+def test_pbcast_asks_for_what_a_digest_tells_and_forgets_after_some_rounds() -> None:
+    a, b = (Pbcast(name, Config(gclimit_rounds=2), Random(1), peers=("a", "b")) for name in "ab")
+    a.handle(Publish(STREAM, (Content(),)), 0.0)
+    digest = sends(a.handle(Wake(), 0.25))[0].message
+    assert digest == Gossip(1, (Span(STREAM, ((0, 0),)),), 0, 0)
+    (request,) = sends(b.handle(Received("a", digest), 0.3))
+    assert request.message == Request((Span(STREAM, ((0, 0),)),))
+    (repair,) = sends(a.handle(Received("b", request.message), 0.3))
+    b.handle(Received("a", repair.message), 0.3)
+    assert sends(b.handle(Received("a", digest), 0.4)) == []
+    digests = [sends(a.handle(Wake(), 0.5 + 0.25 * turn))[0].message for turn in range(3)]
+    assert [bool(each.lacks) for each in digests] == [True, False, False]
+    assert sends(a.handle(Received("b", request.message), 2.0)) == []
