@@ -14,6 +14,8 @@ from gossamer.messages.event import Event
 from gossamer.messages.ids import EventId
 from gossamer.sdk import sync
 from gossamer.sdk.client import Client, connect
+from gossamer.sdk.member import Member, View, join
+from gossamer.sdk.replication import PrimaryBackup, ReplicatedState
 from gossamer.sdk.subscription import Commit, Gap, Left, Subscription
 
 __all__ = [
@@ -26,14 +28,19 @@ __all__ = [
     "Gap",
     "GossamerError",
     "Left",
+    "Member",
     "NotAuthorized",
+    "PrimaryBackup",
+    "ReplicatedState",
     "Selector",
     "SelectorError",
     "Subscription",
     "Superseded",
     "Timeout",
     "UsageError",
+    "View",
     "attr",
     "connect",
+    "join",
     "sync",
 ]

@@ -1,0 +1,232 @@
+"""The loop that makes a group machine real: poll, drain, `handle`, perform the effects, re-arm.
+
+Members talk to each other directly: each has one ROUTER on which it hears everyone, and a DEALER to each of the others.
+Whatever a socket has no room for is dropped: the machines repair what is lost, and the senders among them bound what is
+under way. A member's id is its address and its process (`127.0.0.1:7501-1731…`), and each frame names whom it is for,
+so that a process which takes a dead one's place is not taken for it.
+"""
+
+import logging
+import math
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+import zmq
+
+from gossamer.broker.addresses import advertised, check_peer, split
+from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.event import Content
+from gossamer.messages.ids import NAME_LENGTH_MAX, NodeId
+from gossamer.protocol.groups import wire
+from gossamer.protocol.groups.effects import Effect, Send
+from gossamer.protocol.groups.inputs import Input, Multicast, Received, Start, Wake
+from gossamer.protocol.groups.seat import Machine
+
+BURST = 512
+HWM = 4_000
+BATCH = 4_096
+SCHEME = "tcp://"
+
+_log = logging.getLogger("gossamer.group")
+_wake = Wake()
+
+
+def address_of(node: NodeId) -> str:
+    """Where a member is reached."""
+    return SCHEME + node.rpartition("-")[0]
+
+
+class GroupRuntime:
+    """A machine in a thread of this process."""
+
+    def __init__(self, listen: str, report: Callable[[list[Effect]], None]) -> None:
+        """It listens at once. `report` is called in its thread with what the application is to see."""
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._router = self._context.socket(zmq.ROUTER)
+        self._router.setsockopt(zmq.RCVHWM, HWM)
+        self._router.setsockopt(zmq.MAXMSGSIZE, wire.FRAME_BYTES_MAX + 1)
+        host, port = split(listen)
+        try:
+            self._router.bind(f"{SCHEME}{host}:{port or '*'}")
+        except zmq.ZMQError as error:
+            self._router.close(linger=0)
+            self._context.term()
+            raise UsageError(f"cannot listen on {listen}: {error.strerror}") from None
+        self.address = advertised(self._router.getsockopt_string(zmq.LAST_ENDPOINT), None)
+        self.me: NodeId = f"{self.address.removeprefix(SCHEME)}-{time.time_ns() // 10**6}"
+        self._from = self.me.encode()
+        self._dealers: dict[str, zmq.Socket[bytes]] = {}
+        self._report = report
+        self._machine: Machine | None = None
+        self._submitted: deque[Input] = deque()
+        self._wakeup, self._waker = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._waker.setblocking(False)
+        self._woken = False
+        self._stopping = False
+        self._linger_s = 0.0
+        self._poller = zmq.Poller()
+        self._poller.register(self._router, zmq.POLLIN)
+        self._poller.register(self._wakeup, zmq.POLLIN)
+        self.peer_errors = 0
+        self.dropped = 0
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"gossamer {self.me}", daemon=True)
+
+    # From any thread ------------------------------------------------------------------------------------------------
+
+    def start(self, machine: Machine) -> None:
+        self._machine = machine
+        self._thread.start()
+
+    def submit(self, given: Input) -> None:
+        self._submitted.append(given)
+        if not self._woken:
+            self._woken = True
+            with suppress(OSError):
+                self._waker.send(b"\0")
+
+    def stop(self, linger_s: float = 0.0) -> None:
+        """End the thread, and let go of the sockets; what lies on them has so long to leave."""
+        self._linger_s = linger_s
+        self._stopping = True
+        with suppress(OSError):
+            self._waker.send(b"\0")
+        if self._thread.ident is None:
+            self._close()
+        elif self._thread is not threading.current_thread():
+            self._thread.join()
+
+    # The loop -------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._feed([Start()])
+            while not self._stopping:
+                self._turn()
+        except BaseException as error:
+            self.failure = error
+            _log.exception("%s stopped working", self.me)
+            self._report([])
+        finally:
+            self._close()
+
+    def _turn(self) -> None:
+        assert self._machine is not None
+        wait_s = self._machine.next_deadline() - time.monotonic()
+        if self._submitted:
+            wait_s = 0.0
+        self._poller.poll(math.ceil(1_000 * min(max(0.0, wait_s), 60.0)))
+        given = self._take_submitted()
+        given += self._drain()
+        self._feed(given)
+        if self._machine.next_deadline() <= time.monotonic():
+            self._feed([_wake])
+
+    def _take_submitted(self) -> list[Input]:
+        """What was submitted, messages that stand together as one: they travel as one, too."""
+        with suppress(BlockingIOError):
+            self._wakeup.recv(64)
+        self._woken = False  # before looking: what comes after wakes again
+        taken: list[Input] = []
+        contents: list[Content] = []
+        for _ in range(min(BATCH, len(self._submitted))):
+            each = self._submitted.popleft()
+            if isinstance(each, Multicast) and not each.after:
+                contents += each.contents
+                continue
+            if contents:
+                taken.append(Multicast(tuple(contents)))
+                contents = []
+            taken.append(each)
+        if contents:
+            taken.append(Multicast(tuple(contents)))
+        return taken
+
+    def _drain(self) -> list[Input]:
+        taken: list[Input] = []
+        for _ in range(BURST):
+            try:
+                parts = self._router.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            try:
+                received = self._decoded(parts)
+            except PeerError as error:
+                self._complain(error)
+            else:
+                if received is not None:
+                    taken.append(received)
+        return taken
+
+    def _decoded(self, parts: list[bytes]) -> Received | None:
+        if len(parts) != 4 or len(parts[1]) > NAME_LENGTH_MAX:
+            raise PeerError(f"a message of {len(parts)} parts")
+        _, sender, to, frame = parts
+        if to not in (self._from, b"") or sender == self._from:
+            return None  # for who was here before
+        try:
+            node = sender.decode()
+            check_peer(address_of(node))
+        except (UnicodeDecodeError, UsageError):
+            raise PeerError("a sender without an address") from None
+        return Received(node, wire.decode(frame))
+
+    def _feed(self, given: list[Input]) -> None:
+        assert self._machine is not None
+        shown: list[Effect] = []
+        for each in given:
+            try:
+                effects = self._machine.handle(each, time.monotonic())
+            except PeerError as error:
+                self._complain(error)
+                continue
+            for effect in effects:
+                if isinstance(effect, Send):
+                    self._send(effect)
+                else:
+                    shown.append(effect)
+        if shown:
+            self._report(shown)
+
+    def _send(self, send: Send) -> None:
+        try:
+            frame = wire.encode(send.message)
+        except (UsageError, msgspec.MsgspecError) as error:
+            _log.warning("not sent: %s", error)
+            return
+        for to in send.to:
+            address = to if to.startswith(SCHEME) else address_of(to)
+            dealer = self._dealers.get(address) or self._connect(address)
+            try:
+                dealer.send_multipart((self._from, b"" if to.startswith(SCHEME) else to.encode(), frame), zmq.NOBLOCK)
+            except zmq.Again:
+                self.dropped += 1
+
+    def _connect(self, address: str) -> "zmq.Socket[bytes]":
+        dealer = self._context.socket(zmq.DEALER)
+        dealer.setsockopt(zmq.SNDHWM, HWM)
+        dealer.setsockopt(zmq.LINGER, 0)
+        dealer.setsockopt(zmq.RECONNECT_IVL, 50)
+        dealer.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
+        dealer.connect(address)
+        self._dealers[address] = dealer
+        return dealer
+
+    def _complain(self, error: PeerError) -> None:
+        self.peer_errors += 1
+        if self.peer_errors & (self.peer_errors - 1) == 0:  # a flood of them is told now and then
+            _log.warning("peer error %d: %s", self.peer_errors, error)
+
+    def _close(self) -> None:
+        for dealer in self._dealers.values():
+            dealer.close(linger=round(1_000 * self._linger_s))
+        self._router.close(linger=0)
+        self._wakeup.close()
+        self._waker.close()
+        self._context.term()
