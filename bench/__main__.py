@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from gossamer.bench import matching, measure, purging, receiving, signatures, simulator
+from gossamer.bench import logging, matching, measure, purging, receiving, signatures, simulator
 
 BENCHMARKS: dict[str, measure.Benchmark] = {
+    "logging": logging.rows,
     "matching": matching.rows,
     "purging": purging.rows,
     "receiving": receiving.rows,

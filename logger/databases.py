@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
 from gossamer.messages.errors import GossamerError, UsageError
@@ -43,6 +43,10 @@ Row = Sequence[object]
 
 class StoreError(GossamerError):
     """The disk or the database did not do what it was asked to; it may do so later."""
+
+
+class Unfit(StoreError):
+    """It does not take this row, and never will."""
 
 
 class Database(ABC):
@@ -139,6 +143,14 @@ class Sqlite(Database):
         driver: Any = connection.connection.driver_connection
         try:
             driver.executemany(statement, rows)
+        except (
+            sqlite3.DataError,
+            sqlite3.IntegrityError,
+            sqlite3.ProgrammingError,
+            ValueError,
+            OverflowError,
+        ) as error:
+            raise Unfit(f"{self.name}: {error}") from None
         except sqlite3.Error as error:
             raise StoreError(f"{self.name}: {error}") from None
 
@@ -164,13 +176,15 @@ class Sqlite(Database):
         if free > FREE_PAGES_MIN and free > pages * FREE_SHARE:
             for _ in range(0, free - FREE_PAGES_MIN, VACUUM_PAGES):
                 with self.turn:
-                    self._say(engine, f"incremental_vacuum({VACUUM_PAGES})")
+                    self._say(engine, f"incremental_vacuum({VACUUM_PAGES})", script=True)
 
-    def _say(self, engine: Engine, pragma: str) -> int:
+    def _say(self, engine: Engine, pragma: str, script: bool = False) -> int:
+        """`script`: to the end. A pragma that returns nothing is given up after its first page by `execute`."""
         connection: Any = engine.raw_connection()
         try:
-            row = connection.driver_connection.execute(f"PRAGMA {pragma}").fetchall()
-            return int(row[0][0]) if row else 0
+            driver = connection.driver_connection
+            row = (driver.executescript if script else driver.execute)(f"PRAGMA {pragma}").fetchone()
+            return 0 if row is None else int(row[0])
         except sqlite3.Error as error:
             raise StoreError(f"{self.name}: {error}") from None
         finally:
@@ -233,6 +247,8 @@ class Postgres(Database):
             with driver.cursor() as cursor, cursor.copy(statement) as copy:
                 for row in rows:
                     copy.write_row(row)
+        except (self._driver.DataError, self._driver.IntegrityError, ValueError, OverflowError) as error:
+            raise Unfit(f"{self.name}: {_line(error)}") from None
         except self._driver.Error as error:
             raise StoreError(f"{self.name}: {_line(error)}") from None
 
@@ -279,7 +295,8 @@ def database(text: str) -> Database:
 
 
 def trouble(name: str, error: DBAPIError) -> StoreError:
-    return StoreError(f"{name}: {reason(error)}")
+    unfit = isinstance(error, DataError | IntegrityError)
+    return (Unfit if unfit else StoreError)(f"{name}: {reason(error)}")
 
 
 def reason(error: DBAPIError) -> str:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from gossamer.logger.databases import Database, StoreError, trouble
+from gossamer.logger.databases import Database, Unfit, trouble
 from gossamer.logger.pages import Pages
 from gossamer.logger.rows import COLUMNS, Row, bare, event_id, ids_of, rows
 from gossamer.logger.schema import DERIVED
@@ -25,6 +25,8 @@ from gossamer.messages.packet import Packet
 
 PIECE_BYTES = 256 * 1024
 """Nobody else can write to an SQLite store while a piece is written: some milliseconds."""
+BEHIND_BYTES = 2**20
+"""A piece when there is more to come: whoever writes that much waits for the disk anyway."""
 
 _KEEP_NEWEST = """
     INSERT INTO newest (scope, kind, key, "group", place, stream, seq, id, deleted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -52,7 +54,8 @@ class Deriving:
         self._engine = engine
         self._pages = pages
         self.number: int | None = None
-        """Up to here it is done; None: not known, read it."""
+        """Up to here it is done; None: not known, it is read from the database."""
+        self._behind = False
         self.events = 0
         self.spoilt = 0
         """Events that could not be made into more than bare rows."""
@@ -61,19 +64,20 @@ class Deriving:
         """Make the next piece; returns whether there was one."""
         if self.number is None:
             self.number = self._pages.derived()
-        page = self._pages.page(self.number, PIECE_BYTES, collected=True)
+        page = self._pages.page(self.number, BEHIND_BYTES if self._behind else PIECE_BYTES, collected=True)
+        self._behind = not page.end
         if page.last == self.number:
             return False
+        self.number = None  # unless all goes well it is read again
         try:
             self._make(page.rows, page.last)
-        except StoreError:
-            # It may be one packet that the database does not take, which must not stop the others.
-            for number, logged_ns, packet in page.rows:
+        except Unfit:
+            for number, logged_ns, packet in page.rows:  # it is one packet, which must not stop the others
                 try:
                     self._make([(number, logged_ns, packet)], number)
-                except StoreError:
+                except Unfit:
                     self._write(bare(number, logged_ns, packet), [], {}, number)
-                    self.spoilt += len(packet.sizes) // 4
+                    self.spoilt += packet.count
             self._write([], [], {}, page.last)
         self.number = page.last
         return True

@@ -82,6 +82,7 @@ class Keeper:
         """All there is to do now."""
         while not self._closing and self.deriving.step():
             self._sweep_if_due()
+            self._database.reclaim(self._engine)
         if self.archive is not None and self._is_hour_over():
             self.run_archive()
         self._sweep_if_due()

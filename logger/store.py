@@ -136,6 +136,8 @@ class Store:
         self._clock_ns = clock_ns
         self.damaged = 0
         """Packets whose checksum was wrong when they were read; they were not handed out."""
+        self.refused = 0
+        """Records of names that no publisher or member can have; they were not stored."""
         self._streams: dict[StreamId, _Stream] = {}
         self._fading: dict[StreamId, int] = {}
         """Streams that are over and collected, but not swept, and how far they were collected."""
@@ -293,6 +295,9 @@ class Store:
         """These are on disk after the next commit."""
         staged = self._staged
         for record in records:
+            if not _is_fit(record):
+                self.refused += 1
+                continue
             match record:
                 case Packet():
                     self._add(record)
@@ -478,3 +483,18 @@ class Store:
             engine.dispose()
             raise
         return engine
+
+
+def _is_fit(record: Record) -> bool:
+    """Whether its names can be text: PostgreSQL has no NUL in it, and names have none (messages/ids.py) but what a
+    member that misbehaves makes up."""
+    match record:
+        case Packet() | Promise() | Over():
+            name = record.stream
+        case Void(span):
+            name = span.stream
+        case Member():
+            name = f"{record.node}{record.address}"
+        case Marked():
+            name = "".join((record.name, *(position.stream for position in record.vector or ())))
+    return "\0" not in name

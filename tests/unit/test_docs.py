@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from gossamer.logger.schema import metadata
 from gossamer.protocol.membership import TRANSITIONS
 from gossamer.protocol.node import Node
 
@@ -41,3 +42,11 @@ def test_every_decision_is_listed() -> None:
     pages = {path.name for path in (ROOT / "docs/decisions").glob("*.md")} - {"README.md"}
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/decisions/README.md").read_text()))
     assert pages == listed
+
+
+def test_every_column_of_a_store_is_told() -> None:
+    page = (ROOT / "docs/store.md").read_text()
+    for table in metadata.tables.values():
+        told = page[page.index(f"\n`{table.name}`") :]
+        told = told[: told.index("\n`", 2) if "\n`" in told[2:] else None]
+        assert [column.name for column in table.columns if f"`{column.name}`" not in told] == [], table.name
