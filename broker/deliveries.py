@@ -71,15 +71,14 @@ class Subscriber:
     """One subscription of one client."""
 
     __slots__ = (
+        "_asked",
         "at",
-        "buffer",
         "feed",
         "granted",
         "group",
         "key",
         "lost",
         "outlet",
-        "policy",
         "purges",
         "reading",
         "selector",
@@ -95,7 +94,9 @@ class Subscriber:
         self.group = group
         self.sub = wanted.sub
         self.selector = Selector(wanted.selector)
-        self.buffer, self.policy = wanted.buffer, wanted.policy
+        self._asked: Attributes = {
+            "buffer": wanted.buffer, "policy": wanted.policy, "order": wanted.order, "durable": wanted.durable,
+        }  # fmt: skip
         semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
         self.purges = semantic != "off"
         self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, tally=tally)
@@ -112,7 +113,7 @@ class Subscriber:
 
     def options(self) -> Attributes:
         """What was asked for, for telemetry."""
-        return {"selector": str(self.selector), "buffer": self.buffer, "policy": self.policy}
+        return {"selector": str(self.selector), **self._asked}
 
     def figures(self) -> dict[str, int | float | bool]:
         """How far it is, for telemetry."""

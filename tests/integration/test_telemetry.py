@@ -119,6 +119,12 @@ def test_a_subscription_is_told_with_its_selector_until_it_is_over(start):
         told = [(event.attributes["action"], event.attributes["selector"]) for event in (added, changed, removed)]
         assert told == [("added", "price > 100"), ("changed", "price > 200"), ("removed", "price > 200")]
         assert added.key == changed.key == removed.key
+        assert [added.attributes[name] for name in ("buffer", "policy", "order", "durable")] == [
+            1024,
+            "eager",
+            "fifo",
+            None,
+        ]
         assert [event.deleted for event in (added, changed, removed)] == [False, False, True]
 
     asyncio.run(main())
