@@ -16,7 +16,7 @@ does whoever begins in the past, or comes from another broker; for those what ca
 Only in a mesh without loggers is what falls out of the log lost, which is counted, and told (design §4.6).
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, pairwise
@@ -50,6 +50,7 @@ RECENT_BYTES_MAX = 32 * 2**20
 RECENT_NS = 60 * 10**9
 SLACK_NS = 10 * 10**9
 """By so much the clocks of brokers and loggers may differ, or one hear of an event later than the other."""
+RUNS_MAX = 16
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
@@ -179,7 +180,7 @@ class _Plain:
             known = shown.get(key)
             before.setdefault(key, known)
             if known is not None:
-                if known[1] == keys:
+                if known[1] is keys or known[1] == keys:
                     keys = known[1]
                 else:
                     left = Left(key, EventId(stream, known[0]))
@@ -242,13 +243,14 @@ class _Noting(Dispatch[int]):
 class _Batch:
     """What came at once, as it is kept for those that are behind."""
 
-    __slots__ = ("_arrivals", "_sizes", "events", "first", "loose", "packet", "size", "stream")
+    __slots__ = ("_arrivals", "_asked", "_sizes", "events", "first", "loose", "packet", "size", "stream")
 
     def __init__(self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None) -> None:
         self.packet = packet
         self.events = events
         self._arrivals = arrivals
         self._sizes: list[int] | None = None
+        self._asked: tuple[str, list[int]] | None = None
         self.stream, self.first = (packet.stream, packet.first) if packet is not None else self.arrivals[0].id
         self.loose = packet is not None and all(event.key is None for event in events)
         """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
@@ -260,6 +262,13 @@ class _Batch:
             assert self.packet is not None
             self._arrivals = _arrivals(self.packet, self.events)
         return self._arrivals
+
+    def places(self, selector: Selector) -> list[int]:
+        """Where a selector matches. Many read with the same one: the last answer is kept."""
+        if self._asked is None or self._asked[0] != str(selector):
+            hits = selector.matches_each([event.attributes for event in self.events])
+            self._asked = str(selector), [place for place, hit in enumerate(hits) if hit]
+        return self._asked[1]
 
     def arrival(self, place: int) -> Arrival:
         """One of them, for who needs few."""
@@ -275,15 +284,17 @@ class _Group:
     """The subscriptions to one group."""
 
     __slots__ = (
-        "attached", "behind", "counters", "dispatch", "few", "index", "intake", "log", "log_bytes", "log_first",
-        "plain",
+        "attached", "behind", "counters", "dispatch", "index", "intake", "log", "log_bytes", "log_first", "plain",
+        "selectors", "sharing",
     )  # fmt: skip
 
     def __init__(self, counters: Counters) -> None:
         self.counters = counters
-        self.index: Index[int] = Index()
-        self.few: dict[int, Selector] = {}
-        """All selectors, while there are so few that asking each is quicker than any index."""
+        self.index: Index[str] = Index()
+        """For when there are more selectors than it takes to be quicker than asking each."""
+        self.selectors: dict[int, Selector] = {}
+        self.sharing: dict[str, tuple[Selector, dict[int, None]]] = {}
+        """By its text, a selector and who has it: it is asked once for all of them."""
         self.dispatch = _Noting()
         self.intake = Intake()
         self.plain: _Plain | None = _Plain()
@@ -297,27 +308,32 @@ class _Group:
 
     def select(self, key: int, selector: Selector | None) -> None:
         """A subscription has this selector now, or (None) is over."""
-        if selector is None:
-            self.index.remove(key)
-            self.few.pop(key, None)
-            return
-        self.index.add(key, selector)
-        if key in self.few or len(self.index) == len(self.few) + 1 <= FEW:
-            self.few[key] = selector
-        else:
-            self.few = {}
+        old = self.selectors.pop(key, None)
+        if old is not None:
+            sharers = self.sharing[str(old)][1]
+            del sharers[key]
+            if not sharers:
+                del self.sharing[str(old)]
+                self.index.remove(str(old))
+        if selector is not None:
+            self.selectors[key] = selector
+            if str(selector) not in self.sharing:
+                self.sharing[str(selector)] = selector, {}
+                self.index.add(str(selector), selector)
+            self.sharing[str(selector)][1][key] = None
 
     def matched(self, batch: list[Attributes]) -> list[list[int]]:
-        """Whom each of these matches."""
-        if not self.few:
-            return self.index.match_batch(batch)
-        if len(self.few) == 1:
-            ((key, selector),) = self.few.items()
-            hit, miss = [key], list[int]()
-            return [hit if matches else miss for matches in selector.matches_each(batch)]
-        columns = [selector.matches_each(batch) for selector in self.few.values()]
-        keys = tuple(self.few)
-        return [list(compress(keys, row)) for row in zip(*columns, strict=True)]
+        """Whom each of these matches: one list for all that match the same."""
+        if len(self.sharing) > FEW:
+            texts = list(map(tuple, self.index.match_batch(batch)))
+            keys = {each: self._sharers(each) for each in set(texts)}
+            return [keys[each] for each in texts]
+        rows = list(zip(*(selector.matches_each(batch) for selector, _ in self.sharing.values()), strict=True))
+        chosen = {row: self._sharers(compress(self.sharing, row)) for row in set(rows)}
+        return [chosen[row] for row in rows]
+
+    def _sharers(self, texts: Iterable[str]) -> list[int]:
+        return [key for text in texts for key in self.sharing[text][1]]
 
 
 class Deliveries:
@@ -345,6 +361,7 @@ class Deliveries:
         self.has_loggers: Callable[[], bool] = lambda: False
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
+        self._runs: dict[tuple[StreamId, int, Spans, int], bytes] = {}
         self._vetted: tuple[Packet | None, list[Event]] = (None, [])
         """What was decoded last, so that a client's packet is decoded once, however it is used."""
 
@@ -458,7 +475,7 @@ class Deliveries:
         self.readings.remove(key)
         self._waiting.pop(key, None)
         del self.subscribers[key]
-        if not len(group.index):
+        if not group.selectors:
             del self._groups[subscriber.group]
 
     def grant(self, subscriber: Subscriber, total: int) -> None:
@@ -533,7 +550,7 @@ class Deliveries:
         """These will not come: who may have matched them is told."""
         group = self._groups.get(group_of(stream))
         self.on_void(stream, first, last)
-        for key in group.index if group is not None else ():
+        for key in group.selectors if group is not None else ():
             subscriber = self.subscribers[key]
             if subscriber.reading is None:  # otherwise a logger may have it still, or says so
                 self._lose(subscriber, stream, first, last, last - first + 1, reason)
@@ -735,7 +752,7 @@ class Deliveries:
             if batch.loose and group.plain is not None:
                 if len(feed):
                     break  # what is in the queue comes first
-                place = _send_on(subscriber, batch, place)
+                place = self._send_on(subscriber, batch, place)
                 if place < len(batch.events):
                     break
             if place >= len(batch.arrivals if batch.packet is None else batch.events):
@@ -902,7 +919,7 @@ class Deliveries:
         for name, group in self._groups.items():
             reached = dict(list(positions.get(name, {}).items())[:POSITIONS_MAX])
             subs: dict[Any, list[int]] = {}
-            for key in group.index:
+            for key in group.selectors:
                 subscriber = self.subscribers[key]
                 if subscriber.feed.behind or len(subscriber.feed):
                     continue
@@ -918,6 +935,27 @@ class Deliveries:
             self._delivered = {stream: last for stream, last in self._delivered.items() if stream in known}
 
     # What goes out --------------------------------------------------------------------------------------------------
+
+    def _send_on(self, subscriber: Subscriber, batch: _Batch, place: int) -> int:
+        """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where.
+        Others that are behind get the same next: the last frames are kept for them."""
+        assert batch.packet is not None
+        if not subscriber.ready:
+            return place
+        places, credit = batch.places(subscriber.selector), subscriber.granted - subscriber.sent
+        start = bisect_left(places, place)
+        chosen = places[start : start + credit]
+        if chosen:
+            spans = _joined(chosen)
+            run = (batch.stream, batch.first, spans, subscriber.sub)
+            frame = self._runs.get(run)
+            if frame is None:
+                frame = self._runs[run] = _run(batch.packet, spans, (subscriber.sub,))
+                while len(self._runs) > RUNS_MAX:
+                    del self._runs[next(iter(self._runs))]
+            subscriber.sent += len(chosen)
+            subscriber.outlet.deliver(frame)
+        return places[start + credit] if start + credit < len(places) else len(batch.events)
 
     def flush(self) -> None:
         """Send what waits, as far as credit and room go; what is left waits for more of them."""
@@ -1012,7 +1050,8 @@ def _shows(shown: Shown, stretch: Stretch, count: int) -> bool:
 def _spans(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
     """For each subscription the places that it matches: neighbours are compared once, for all of them."""
     found: dict[int, list[tuple[int, int]]] = {}
-    starts = [0, *(place for place, (one, next) in enumerate(pairwise(matched), 1) if one != next), len(matched)]
+    changes = (place for place, (one, next) in enumerate(pairwise(matched), 1) if one is not next and one != next)
+    starts = [0, *changes, len(matched)]
     for start, stop in pairwise(starts):
         span = (start, stop)
         for key in matched[start]:
@@ -1028,7 +1067,6 @@ def _spans(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
 
 def _send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
     for spans, subscribers in shared.items():
-        ranges, blob = _slices(packet, spans)
         frames: dict[tuple[int, ...], bytes] = {}
         subs: dict[Any, list[int]] = {}
         for subscriber in subscribers:
@@ -1037,31 +1075,20 @@ def _send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
             key = tuple(each)
             frame = frames.get(key)
             if frame is None:
-                frame = frames[key] = encode(Run(key, packet.stream, ranges, blob))
+                frame = frames[key] = _run(packet, spans, key)
             outlet.deliver(frame)
 
 
-def _send_on(subscriber: Subscriber, batch: _Batch, place: int) -> int:
-    """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where."""
-    assert batch.packet is not None
-    credit = subscriber.granted - subscriber.sent
-    if not subscriber.ready:
-        return place
-    spans: list[tuple[int, int]] = []
-    while credit and place < len(batch.events):
-        asked = batch.events[place : place + credit]
-        for at, matches in enumerate(subscriber.selector.matches_each([each.attributes for each in asked]), place):
-            if matches:
-                credit -= 1
-                if spans and spans[-1][1] == at:
-                    spans[-1] = spans[-1][0], at + 1
-                else:
-                    spans.append((at, at + 1))
-        place += len(asked)
-    if spans:
-        subscriber.sent = subscriber.granted - credit
-        _send_runs(batch.packet, {tuple(spans): [subscriber]})
-    return place
+def _run(packet: Packet, spans: Spans, subs: tuple[int, ...]) -> bytes:
+    return encode(Run(subs, packet.stream, *_slices(packet, spans)))
+
+
+def _joined(places: Sequence[int]) -> Spans:
+    """Ascending places as spans."""
+    if places[-1] - places[0] == len(places) - 1:
+        return ((places[0], places[-1] + 1),)
+    breaks = [at for at, (one, next) in enumerate(pairwise(places), 1) if next != one + 1]
+    return tuple((places[start], places[stop - 1] + 1) for start, stop in pairwise([0, *breaks, len(places)]))
 
 
 def _slices(packet: Packet, spans: Spans) -> tuple[tuple[tuple[int, int], ...], bytes]:

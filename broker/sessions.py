@@ -76,6 +76,7 @@ BURST = 64
 BURST_BYTES = 512 * 1024
 """Frames, and their bytes, taken at a time, before what they led to is sent."""
 CONSUMERS_MAX = 4_096
+LEND_BYTES_MIN = 8 * 1024
 TICK_S = 0.5
 REACH_S = 2.0
 """How often clients are told how far they have come."""
@@ -191,6 +192,9 @@ class Sessions:
         self._published: dict[Session, None] = {}
         self._blocked: dict[Session, None] = {}
         self._lost: list[Session] = []
+        self._last = b""
+        self._lent: zmq.Frame | None = None
+        """The frame that was sent last; and as it is sent to the second, the third, …"""
         self._numbered = 0
         self._tick_at = NEVER
         self._reach_at = 0.0
@@ -650,7 +654,12 @@ class Sessions:
         self.counters.bytes_delivered += len(frame)
         try:
             self._router.send(session.place, SNDMORE)
-            self._router.send(frame, NOBLOCK)
+            if frame is not self._last or len(frame) <= LEND_BYTES_MIN:
+                self._last, self._lent = frame, None
+                self._router.send(frame, NOBLOCK)
+            else:  # the same to one more: ZeroMQ has one copy for all of these
+                self._lent = self._lent or zmq.Frame(frame, copy=False)
+                self._router.send(self._lent, NOBLOCK, copy=False)
         except zmq.ZMQError:
             self._lost.append(session)
 

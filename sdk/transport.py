@@ -7,7 +7,7 @@ atomic, and hears of what comes by callbacks, which must be quick.
 Two may be at the socket, one at a time (`_at_socket`). While the application's event loop turns, it takes what comes
 and sends what it has by itself (`attend`, `pump`): handing each to another thread and back would take longer than all
 the rest. The thread here opens and ends sessions, keeps them alive, and does everything when the loop does not come:
-what lies on the socket for `GRACE_MS` it takes.
+what lies on the socket for a while (`GRACE_MS`) it takes.
 
 Events leave at once when nothing has left for `GATHER_NS`, or nothing is under way; else they gather, and leave when
 that has been taken, or when they fill a packet. So at low rates a packet is one event, and at high rates it is large.
@@ -86,8 +86,8 @@ HELLO_S = 2.0
 RETRY_S = 0.05
 BURST = 8
 """Frames that are taken at a time, before others have their turn."""
-GRACE_MS = 5
-"""So long the application's loop has the first go at what has come."""
+GRACE_MS, GRACE_MAX_MS = 20, 100
+"""So long the application's loop has the first go at what has come; the longer the more often it was there."""
 CLOSE_S = 1.0
 """So long a client that ends may take to send what it has."""
 NEVER = float("inf")
@@ -196,6 +196,7 @@ class Transport:
         self._monitor: zmq.Socket[bytes] | None = None
         self._descriptor = -1
         self._at_socket = threading.Lock()
+        self._grace_ms = GRACE_MS
         self._more = False
         self._sent = False
         self._attended = False
@@ -331,8 +332,10 @@ class Transport:
         self._drain_wakeup()
         if self._attended and not self.woken and (self._more or self._descriptor in ready):
             self._attended = False
-            self._doze.poll(GRACE_MS)
+            self._doze.poll(self._grace_ms)
             self._drain_wakeup()
+            # Who comes every time needs no looking after.
+            self._grace_ms = min(2 * self._grace_ms, GRACE_MAX_MS) if self._attended else GRACE_MS
         woken, self.woken = self.woken, False  # before looking: what comes after wakes again
         with self._at_socket:
             now = time.monotonic()
