@@ -21,7 +21,9 @@ from gossamer.sdk.member import Member, View, join
 class _Replica(ABC):
     """A member and the task that applies what it is delivered."""
 
-    _member: Member | None = None
+    def __init__(self) -> None:
+        self._member: Member | None = None
+        self._results: dict[EventId, asyncio.Future[Any]] = {}
 
     @asynccontextmanager
     async def _joined(self, group: str, **options: Any) -> AsyncIterator[Self]:
@@ -30,6 +32,8 @@ class _Replica(ABC):
             if member.state:
                 self.restore(member.state)
             member.on_omitted = self._on_omitted
+            if isinstance(first := await anext(member), View):
+                self._on_view(first)
             task = asyncio.create_task(self._run(member))
             try:
                 yield self
@@ -63,17 +67,39 @@ class _Replica(ABC):
         except GossamerError as error:
             self._end(error)
 
+    async def _applied(self, id: EventId, timeout: float | None) -> Any:
+        """Wait until something of ours is applied here, and return what came of it."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._results[id] = future
+        try:
+            return await asyncio.wait_for(future, timeout)
+        except TimeoutError:
+            raise Timeout(f"not applied within {timeout:g} s") from None
+        finally:
+            self._results.pop(id, None)
+
+    def _answer(self, id: EventId | None, result: Any = None, failure: Exception | None = None) -> None:
+        future = self._results.get(id) if id is not None else None
+        if future is not None and not future.done():
+            if failure is None:
+                future.set_result(result)
+            else:
+                future.set_exception(failure)
+
     def _on_view(self, view: View) -> None:  # noqa: B027 (not everyone needs it)
         """The group has changed."""
 
     @abstractmethod
     def _on_event(self, event: Event) -> None: ...
 
-    def _on_omitted(self, id: EventId) -> None:  # noqa: B027 (not everyone needs it)
-        """An event was left out of the queue, for one that obsoletes it."""
+    def _on_omitted(self, id: EventId) -> None:
+        """It was left out of the queue, for one that obsoletes it: it only overwrote, and is overwritten."""
+        self._answer(id)
 
-    def _end(self, error: GossamerError) -> None:  # noqa: B027 (not everyone needs it)
+    def _end(self, error: GossamerError) -> None:
         """Nothing more will be applied."""
+        for id in list(self._results):
+            self._answer(id, failure=error)
 
 
 class ReplicatedState(_Replica):
@@ -97,7 +123,7 @@ class ReplicatedState(_Replica):
     """
 
     def __init__(self) -> None:
-        self._results: dict[EventId, asyncio.Future[Any]] = {}
+        super().__init__()
         self._last: dict[str, EventId] = {}
         """The last blind update of each item that nobody has read since."""
         self._standing: dict[EventId, set[str]] = {}
@@ -127,14 +153,7 @@ class ReplicatedState(_Replica):
         """Have a command applied by all, and return what `apply` returned here."""
         obsoletes, self._obsolete = self._obsolete, []
         id = self.member.multicast_nowait(command, obsoletes=obsoletes[-256:])
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._results[id] = future
-        try:
-            return await asyncio.wait_for(future, timeout)
-        except TimeoutError:
-            raise Timeout(f"not applied within {timeout:g} s") from None
-        finally:
-            self._results.pop(id, None)
+        return await self._applied(id, timeout)
 
     def _on_event(self, event: Event) -> None:
         assert event.id is not None
@@ -145,12 +164,7 @@ class ReplicatedState(_Replica):
         except Exception as error:  # the same everywhere: it is the submitter's to know
             failure = error
         self._note(event.id, event.attributes)
-        future = self._results.get(event.id)
-        if future is not None and not future.done():
-            if failure is None:
-                future.set_result(result)
-            else:
-                future.set_exception(failure)
+        self._answer(event.id, result, failure)
 
     def _note(self, id: EventId, command: Attributes) -> None:
         """What is read stands for ever; what is overwritten unread may go, once all of it is."""
@@ -169,16 +183,6 @@ class ReplicatedState(_Replica):
         if items:
             self._standing[id] = items
 
-    def _on_omitted(self, id: EventId) -> None:
-        future = self._results.get(id)
-        if future is not None and not future.done():
-            future.set_result(None)
-
-    def _end(self, error: GossamerError) -> None:
-        for future in self._results.values():
-            if not future.done():
-                future.set_exception(error)
-
 
 class PrimaryBackup(_Replica):
     """Items that one replica, the primary, changes, and the others follow.
@@ -194,14 +198,15 @@ class PrimaryBackup(_Replica):
     """
 
     def __init__(self, took_over: Callable[[], None] | None = None) -> None:
+        super().__init__()
         self.items: dict[str, Any] = {}
         self._parts: dict[int, list[tuple[str, Any]]] = {}
         """Of operations that are not committed, in order."""
         self._operation = 0
         self._took_over = took_over
         self._was_primary = False
-        self._updates: dict[str, EventId] = {}
-        self._commit: EventId | None = None
+        self._singles: dict[str, EventId] = {}
+        """The last update of each item that came by itself."""
 
     def join(self, group: str, **options: Any) -> Any:
         """`async with store.join("name", listen=..., peers=[...]) as store`; the options are those of
@@ -223,54 +228,45 @@ class PrimaryBackup(_Replica):
             return
         member = self.member
         if len(items) == 1:
-            # One item: it obsoletes the last value of that item (000 §3.4.2).
+            # One item by itself: it obsoletes the last value of that item, if that came by itself as well (000 §3.4.2).
             ((name, value),) = items.items()
-            before = self._updates.get(name)
+            before = self._singles.get(name)
             id = member.multicast_nowait(
                 {"item": name}, msgspec.json.encode(value), obsoletes=() if before is None else (before,)
             )
-            self._updates[name] = id
+            self._singles[name] = id
         else:
             id = self._transact(items)
-        await member.settled(id, timeout)
+        await self._applied(id, timeout)
 
     def _transact(self, items: dict[str, Any]) -> EventId:
-        """Parts, which obsolete nothing, and a commit, which obsoletes what they overwrite and the last commit
-        (§3.4.3)."""
-        member = self.member
+        """Parts and a commit (000 §3.4.3). They obsolete nothing, and nothing obsoletes them: a backup that lacked a
+        part because of a later commit could not tell at which commits in between it is in a state that the primary was
+        in."""
         self._operation += 1
-        obsoletes = [] if self._commit is None else [self._commit]
         for name, value in items.items():
-            if (before := self._updates.get(name)) is not None:
-                obsoletes.append(before)
+            self._singles.pop(name, None)
             attributes: Attributes = {"item": name, "operation": self._operation}
-            self._updates[name] = member.multicast_nowait(attributes, msgspec.json.encode(value))
-        self._commit = member.multicast_nowait({"commit": self._operation, "parts": len(items)}, obsoletes=obsoletes)
-        return self._commit
+            self.member.multicast_nowait(attributes, msgspec.json.encode(value))
+        return self.member.multicast_nowait({"commit": self._operation, "parts": len(items)})
 
     def _on_event(self, event: Event) -> None:
         said = event.attributes
         commit, operation = said.get("commit"), said.get("operation")
         if isinstance(commit, int):
-            # If a part is out because a later commit sets that item too, this is no state the primary was in: wait for
-            # that commit. What was committed before and not applied is applied with it.
-            if len(self._parts.get(commit, ())) == said.get("parts"):
-                for parts in self._parts.values():
-                    self.items.update(parts)
-                self._parts.clear()
+            parts = self._parts.pop(commit, [])
+            if len(parts) == said.get("parts"):
+                self.items.update(parts)
         elif isinstance(operation, int):
             self._parts.setdefault(operation, []).append((str(said["item"]), msgspec.json.decode(event.body)))
         else:
-            name = str(said["item"])
-            self.items[name] = msgspec.json.decode(event.body)
-            for number, parts in self._parts.items():  # what waits is older than this
-                self._parts[number] = [part for part in parts if part[0] != name]
+            self.items[str(said["item"])] = msgspec.json.decode(event.body)
+        self._answer(event.id)
 
     def _on_view(self, view: View) -> None:
         # Everyone here has seen the same of the last primary: what it did not commit, nobody will ever apply.
         self._parts.clear()
-        self._updates.clear()
-        self._commit = None
+        self._singles.clear()
         if self.is_primary and not self._was_primary:
             self._was_primary = True
             if view.number > 0 and self._took_over is not None:

@@ -13,6 +13,8 @@ TOLD = {
     "game": "gold as ever",
     "mesh_in_a_sentence": "after healing:      b has ['a:0', 'a:1', 'a:2'] and c has ['a:0', 'a:1', 'a:2']",
     "quotes": "the fast one has all 2458 above 100",
+    "registers": "one dies; another: 42\nand the third: 42",
+    "takeover": "taken over with {'host': 'db99', 'port': 5099}\nand gone on to {'host': 'db-new', 'port': 6000}",
     "telemetry": "times an alarm ended",
 }
 
