@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PACKAGES := messages matching protocol broker logger sdk cli analytics lab bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench clean
+.PHONY: help demo test test-slow lint bench experiments clean
 
 help:       ## what there is to make
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | awk -F: '{printf "make %-10s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ lint: $(READY)       ## ruff and strict mypy
 
 bench: $(READY)      ## every speed the issues name, as ratios within one run
 	@$(BIN)/python -m gossamer.bench
+
+experiments: $(READY) ## the papers' experiments, as one page: build/experiments/index.html
+	@$(BIN)/gossamer lab report --out build/experiments
 
 clean:      ## remove everything made here
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

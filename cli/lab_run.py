@@ -60,7 +60,11 @@ def list_experiments(json: bool = typer.Option(False, "--json", help="One JSON o
 
 
 def _command(experiment: Experiment) -> Callable[..., None]:
-    def command(*, json: bool, plot: Path | None, **parameters: registry.Value) -> None:
+    def command(*, json: bool, plot: Path | None, quick: bool = False, **parameters: registry.Value) -> None:
+        if quick:
+            known = experiment.parameters
+            chosen = {name: value for name, value in parameters.items() if value != known[name].default}
+            parameters = {**experiment.quick, **chosen}
         with patience(f"{experiment.name} …") as progress:
             result = experiment.run(progress, **parameters)
         if plot is not None:
@@ -75,6 +79,9 @@ def _command(experiment: Experiment) -> Callable[..., None]:
         _option("json", bool, typer.Option(False, "--json", help="One JSON object on one line.")),
         _option("plot", Path | None, typer.Option(None, "--plot", help="Draw it, too: a .svg, .png or .pdf file.")),
     ]
+    if experiment.quick:
+        shrunk = ", ".join(f"{name} {value}" for name, value in experiment.quick.items())
+        common.append(_option("quick", bool, typer.Option(False, "--quick", help=f"With {shrunk}.")))
     options = [*experiment.parameters.values(), *common]
     command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in options}

@@ -17,6 +17,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("lbrm", "rpbcast", "pbcast")
     "004 Fig 7-4, 7-5",
     Panel("7-4 delivery latency", "rate", ("latency_ms",), "protocol", x_label="packets/s", y_label="ms"),
     Panel("7-5 packets that somebody never got", "rate", ("undelivered",), "protocol", x_label="packets/s"),
+    quick={"rates": "200,400,800,1600", "service_limit": 100.0, "duration_s": 2.0, "seeds": 1, "processes": 1},
 )
 def latency_vs_rate(
     *,

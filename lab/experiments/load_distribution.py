@@ -27,6 +27,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("lbrm", "rpbcast")
         "KB besides data",
         "bar",
     ),
+    quick={"duration_s": 2.0, "seeds": 1, "processes": 1},
 )
 def load_distribution(
     *,

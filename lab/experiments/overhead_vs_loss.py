@@ -11,6 +11,7 @@ from gossamer.messages.errors import UsageError
     "004 Fig 7-7",
     Panel("7-7 overhead", "loss", ("kbytes_per_s",), "protocol", x_label="loss", y_label="KB/s"),
     Panel("the same in messages", "loss", ("messages_per_s",), "protocol", x_label="loss", y_label="messages/s"),
+    quick={"losses": "0.001,0.01,0.05", "duration_s": 2.0, "seeds": 1, "processes": 1},
 )
 def overhead_vs_loss(
     *,

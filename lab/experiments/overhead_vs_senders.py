@@ -14,6 +14,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("pbcast", "rpbcast", "lbrm")
     "004 Fig 7-6",
     Panel("7-6 overhead", "senders", ("kbytes_per_s",), "protocol", y_label="KB/s"),
     Panel("the same in messages", "senders", ("messages_per_s",), "protocol", y_label="messages/s"),
+    quick={"senders": "1,9,18", "duration_s": 2.0, "seeds": 1, "processes": 1},
 )
 def overhead_vs_senders(
     *,

@@ -23,6 +23,16 @@ PROTOCOLS = ("naive", "ours")
     "003 Fig 2",
     Panel("(a) delivered to more than 95 %", "period_s", ("share_of_all",), "protocol", x_label="gossip period (s)"),
     Panel("(b) latency", "period_s", ("latency_ms",), "protocol", x_label="gossip period (s)", y_label="ms"),
+    quick={
+        "periods_s": "0.1,1",
+        "rate": 2.0,
+        "nodes": 12,
+        "network_mbps": 0.24,
+        "duration_s": 14.0,
+        "margin_s": 4.0,
+        "seeds": 1,
+        "processes": 1,
+    },
 )
 def psrm_naive(
     *,

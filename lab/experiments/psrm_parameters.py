@@ -30,6 +30,21 @@ Point = tuple[str, float, Policy]
     Panel("(b) diversity d, buffer 3", "value", ("max_rate",), "policy", {"parameter": "d"}, "d", "messages/s"),
     Panel("(c) chain length l", "value", ("max_rate",), "policy", {"parameter": "l"}, "l", "messages/s"),
     Panel("(d) ratio r", "value", ("max_rate",), "policy", {"parameter": "r"}, "r", "messages/s"),
+    quick={
+        "buffers": "1,10",
+        "diversities": "1,10",
+        "lengths": "1,5",
+        "ratios": "0,1",
+        "goal": 0.6,
+        "step": 4.0,
+        "rate_max": 20.0,
+        "nodes": 12,
+        "network_mbps": 0.24,
+        "duration_s": 14.0,
+        "margin_s": 4.0,
+        "seeds": 1,
+        "processes": 1,
+    },
 )
 def psrm_parameters(
     *,

@@ -28,6 +28,15 @@ OVERLOAD = 2.0
     Panel("(b) coefficient of variation of (a)", "rate", ("variation",), "policy", x_label="messages/s"),
     Panel("(c) delivered to more than 95 %", "rate", ("share",), "policy", x_label="messages/s"),
     Panel("(d) latency", "rate", ("latency_ms",), "policy", x_label="messages/s", y_label="ms"),
+    quick={
+        "rates": "2,5,10,20",
+        "nodes": 12,
+        "network_mbps": 0.24,
+        "duration_s": 14.0,
+        "margin_s": 4.0,
+        "seeds": 1,
+        "processes": 1,
+    },
 )
 def psrm_throughput(
     *,

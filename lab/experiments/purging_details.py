@@ -48,6 +48,7 @@ def _points(delays_ms: list[float]) -> list[Point]:
     Panel("5.8(a) throughput", "delay_ms", ("sender",), "curve", {"figure": "5.8"}, "delay (ms)", "messages/s"),
     Panel("5.8(b, c) purged", "delay_ms", ("purged_share",), "curve", {"figure": "5.8"}, "delay (ms)", "share"),
     Panel("5.9 safety delay", "delay_ms", ("sender",), "curve", {"figure": "5.9"}, "delay (ms)", "messages/s"),
+    quick={"duration_s": 60.0, "seeds": 1},
 )
 def purging_details(
     *,

@@ -37,6 +37,7 @@ LONGER = 5
         Panel(column, "delay_ms", (column,), "r", x_label="delay of the slow receiver (ms)", y_label="events/s")
         for column in ("analytical", "simulation", "real")
     ),
+    quick={"delays_ms": "10,20,30", "duration_s": 10.0, "processes": 1},
 )
 def purging_model(
     *,

@@ -37,6 +37,7 @@ Point = tuple[str, str, float, int]
     Panel("6.3(b) purged", "x", ("value",), "curve", {"figure": "6.3 purged"}, "delay (ms)", "share"),
     Panel("6.4(a) tolerated delay", "x", ("value",), "curve", {"figure": "6.4"}, "buffer", "messages/s needed"),
     Panel("6.5 staleness", "x", ("value",), "curve", {"figure": "6.5"}, "rounds", "share of updates within"),
+    quick={"delays_ms": "10,20,30", "buffers": "", "duration_s": 20.0, "processes": 1},
 )
 def quake(
     *,

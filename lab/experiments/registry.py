@@ -58,6 +58,8 @@ class Experiment:
     paper: str
     """Where it is from: a paper (by its number in docs/experiments.md) and its figures."""
     claim: str
+    quick: Mapping[str, Value]
+    """Parameters with which the shape of the curves is seen in seconds, or a minute."""
     panels: Sequence[Panel]
     """The pictures, drawn the way the paper drew them."""
     measure: Callable[..., Found]
@@ -79,12 +81,12 @@ class Experiment:
         return Result(self.name, self.paper, chosen, rows, claims)
 
 
-def experiment(paper: str, *panels: Panel) -> Callable[[Measure], Measure]:
+def experiment(paper: str, *panels: Panel, quick: Mapping[str, Value] | None = None) -> Callable[[Measure], Measure]:
     """Enter a function under its own name."""
 
     def enter(measure: Measure) -> Measure:
         name = measure.__name__.replace("_", "-")
-        _found[name] = Experiment(name, paper, inspect.cleandoc(measure.__doc__ or ""), panels, measure)
+        _found[name] = Experiment(name, paper, inspect.cleandoc(measure.__doc__ or ""), quick or {}, panels, measure)
         return measure
 
     return enter

@@ -19,6 +19,7 @@ SELECTIONS: tuple[Literal["uniform", "linear", "quadratic"], ...] = ("uniform", 
     "004 Fig 7-8, Table 7.2",
     Panel("7.2 latency", "selection", ("latency_ms",), "loss_at", y_label="ms", kind="bar"),
     Panel("7-8 traffic through the hub besides data", "selection", ("hub_kb",), "loss_at", y_label="KB", kind="bar"),
+    quick={"duration_s": 2.0, "seeds": 1, "processes": 1},
 )
 def selection_bias(
     *,

@@ -80,6 +80,7 @@ def _points() -> list[Point]:
         for column in COLUMNS
         if (figure[-1], column) != ("k", "real") and (figure, column) not in (("5.10", "analytical"),)
     ),
+    quick={"figures": "5.3,5.10", "duration_s": 10.0, "seeds": 1, "processes": 1},
 )
 def slow_receiver(
     *,

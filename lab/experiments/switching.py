@@ -15,6 +15,7 @@ CURVES: dict[Protocol, str] = {"lbrm": "lbrm", "logger": "logger", "rpbcast": "g
 @experiment(
     "004 §8",
     Panel("delivery latency", "rate", ("latency_ms",), "protocol", x_label="packets/s", y_label="ms"),
+    quick={"rates": "200,400,800,1600", "service_limit": 100.0, "duration_s": 2.0, "seeds": 1, "processes": 1},
 )
 def switching(
     *,

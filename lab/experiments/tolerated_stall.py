@@ -40,6 +40,7 @@ class Point:
     "000 Fig 5.13, 6.4",
     Panel("5.13(b) model traffic", "buffer", ("core_ms",), "curve", {"traffic": "model"}, "buffer", "tolerated (ms)"),
     Panel("6.4(b) game traffic", "buffer", ("core_ms",), "curve", {"traffic": "quake"}, "buffer", "tolerated (ms)"),
+    quick={"buffers": "20,24", "stalls": 2, "seeds": 1, "processes": 1},
 )
 def tolerated_stall(
     *,

@@ -160,3 +160,41 @@ def test_the_installed_command_does_the_same() -> None:
     bad = subprocess.run([*command, "--members", "0"], capture_output=True, text=True, check=False)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "gossamer: members: from 2 to 2000, not 0\n"
+
+
+def test_every_experiment_names_parameters_it_has_and_draws_something() -> None:
+    for name in registry.names():
+        experiment = registry.find(name)
+        assert set(experiment.quick) <= set(experiment.parameters), name
+        assert experiment.paper, name
+        assert experiment.panels, name
+        assert experiment.claim.endswith("."), name
+
+
+def test_quick_yields_to_what_is_said(run: Run) -> None:
+    _, out, _ = run("run", "purging-details", "--quick", "--duration-s", "5", "--delays-ms", "20", "--json")
+    parameters = json.loads(out)["parameters"]
+    assert (parameters["duration_s"], parameters["seeds"], parameters["delays_ms"]) == (5.0, 1, "20")
+
+
+def test_a_report_is_one_page_and_goes_on_where_it_was(run: Run, tmp_path: Path) -> None:
+    out_dir = tmp_path / "report"
+    chosen = ["--experiment", "convergence", "--experiment", "purging-details"]
+    code, out, err = run("report", "--out", str(out_dir), "--quick", *chosen)
+    assert (code, err) == (0, "")
+    assert out.strip() == str(out_dir / "index.html")
+    page = (out_dir / "index.html").read_text()
+    assert page.count("<svg") == 2
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
+    assert 'src="' not in page
+    assert "Pull converges faster than push" in page
+    before = json.loads((out_dir / "convergence.json").read_text())
+    (out_dir / "convergence.json").write_text(json.dumps({**before, "claims": []}))
+    run("report", "--out", str(out_dir), "--quick", *chosen)
+    assert "pull needs fewer rounds" not in (out_dir / "index.html").read_text()
+    (out_dir / "convergence.json").write_text("{")
+    code, out, err = run("report", "--out", str(out_dir), *chosen)
+    assert (code, out) == (2, "")
+    assert "convergence.json is no result" in err

@@ -1,0 +1,178 @@
+"""What a member pays as the mesh grows, with push gossip and 1 % loss: beyond the papers.
+
+The fanout is ln n + 1, which is what it takes to reach everybody with a probability that does not fall with n; hops are
+as many as it takes, and two more. `repair` is the core as it is: every member knows every other, and what the push did
+not reach is repaired. `push` switches rounds off, and with them repair; `partial` does that, too, and gives each member
+a view of only so many others, drawn at random. The core has no partial views of its own: with rounds on, members would
+tell each other of all that they know. That, and one table of all members in each of them, is what keeps this experiment
+from ten thousand members.
+"""
+
+import math
+import random
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from statistics import fmean
+from time import process_time
+from typing import Any
+
+from gossamer.lab.door import Arrivals, Watched
+from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
+from gossamer.lab.experiments.sweep import check_positive, positive, summary, sweep
+from gossamer.lab.faults import Loss
+from gossamer.lab.names import stream_of
+from gossamer.lab.observer import Observer
+from gossamer.lab.topology import uniform
+from gossamer.lab.world import Machine, World
+from gossamer.messages import codec
+from gossamer.messages.errors import UsageError
+from gossamer.messages.event import Content
+from gossamer.messages.ids import EventId
+from gossamer.messages.wire import Member, Message
+from gossamer.protocol.config import Config
+from gossamer.protocol.node import Node
+
+CURVES = ("repair", "push", "partial")
+BODY_BYTES = 100
+NEVER_S = 1e6
+FIRST_INCARNATION = 1 << 8
+
+Point = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    reached: float
+    """Members that got a message, on average, as a share of all."""
+    kbytes: float
+    """Sent by a member for each message."""
+    cpu_ms: float
+    """Of a member for each message."""
+    latency_ms: float
+
+
+@experiment(
+    "beyond",
+    Panel("members reached", "members", ("reached",), "curve", log_x=True, y_label="share"),
+    Panel("sent by a member for a message", "members", ("kbytes",), "curve", log_x=True, y_label="KB"),
+    Panel("processor time of a member for a message", "members", ("cpu_ms",), "curve", log_x=True, y_label="ms"),
+    quick={"members": "30,60,120", "messages": 10},
+)
+def scale(
+    *,
+    members: str = "50,100,200,400,800",
+    curves: str = "repair,push,partial",
+    streams: int = 10,
+    messages: int = 40,
+    view: int = 32,
+    loss: float = 0.01,
+    seeds: int = 1,
+    processes: int = 1,
+    progress: Progress = silent,
+) -> tuple[list[Row], list[Claim]]:
+    """What a member sends and computes for a message grows with the logarithm of the number of members."""
+    check_positive(streams=streams, messages=messages, view=view)
+    chosen = curves.split(",")
+    sizes = [int(size) for size in positive("members", members)]
+    if not set(chosen) <= set(CURVES) or not 0 <= loss < 1 or min(sizes) < max(2, streams):
+        raise UsageError(f"curves of {','.join(CURVES)}, a loss below 1, and no more streams than members")
+    points = [(curve, size) for curve in chosen for size in sizes]
+    run = partial(measure, streams=streams, messages=messages, view=view, loss=loss)
+    rows: list[Row] = [
+        {
+            "members": size,
+            "curve": curve,
+            **summary("reached", [each.reached for each in outcomes], 4),
+            **summary("kbytes", [each.kbytes for each in outcomes], 3),
+            **summary("cpu_ms", [each.cpu_ms for each in outcomes], 3),
+            **summary("latency_ms", [each.latency_ms for each in outcomes], 1),
+        }
+        for (curve, size), outcomes in zip(
+            points, sweep(run, points, seeds=seeds, processes=processes, progress=progress), strict=True
+        )
+    ]
+    return rows, [_fitted(rows, curve) for curve in chosen]
+
+
+class Bytes(Observer):
+    """All that is sent."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def sent(self, at_s: float, node: str, to: tuple[str, ...], message: Message) -> None:
+        self.count += len(to) * len(codec.encode(message))
+
+
+def measure(point: Point, seed: int, *, streams: int, messages: int, view: int, loss: float) -> Outcome:
+    curve, size = point
+    names = [f"n{number}" for number in range(size)]
+    records = [Member(name, "member", FIRST_INCARNATION) for name in names]
+    rng = random.Random(f"{seed}/views")
+    arrivals, sent = Arrivals(), Bytes()
+
+    def make(name: str, *arguments: Any, **options: Any) -> Machine:
+        known = records
+        if curve == "partial":
+            known = [*rng.sample(records, min(view, size)), records[int(name[1:])]]
+        return Watched(Node(name, *arguments, **options, roster=tuple(known)), name, arrivals)
+
+    world = World(seed, config=_config(curve, size), topology=uniform(0.01), node_factory=make)
+    for name in names:
+        world.add(name)
+    world.run(1.0)
+    world.add_rule(Loss(loss))
+    world.observe(sent)
+    said: dict[EventId, tuple[float, str]] = {}
+    seqs = [count() for _ in range(streams)]
+    for number in range(messages):
+        at_s, name = 1.0 + number * 0.1, names[number % streams]
+        stream = stream_of(name, 1)
+        said[EventId(stream, next(seqs[number % streams]))] = at_s, name
+        world.at(at_s, world.publish, name, stream, (Content(body=bytes(BODY_BYTES)),))
+    begun_s = process_time()
+    world.run(1.0 + messages * 0.1 + (5.0 if curve == "repair" else 2.0))
+    cpu_s = process_time() - begun_s
+    came = [(arrivals.at_s.get(event, {}), at_s, by) for event, (at_s, by) in said.items()]
+    return Outcome(
+        reached=fmean(len(at.keys() | {by}) / size for at, _, by in came),
+        kbytes=sent.count / size / messages / 1e3,
+        cpu_ms=1e3 * cpu_s / size / messages,
+        latency_ms=1e3 * fmean(last_s - at_s for at, at_s, _ in came for last_s in at.values()),
+    )
+
+
+def _config(curve: str, size: int) -> Config:
+    fanout = math.ceil(math.log(size)) + 1
+    hops = math.ceil(math.log(size, fanout)) + 2
+    config = Config(strategy="gossip", fanout=fanout, hops=hops, link_window_bytes=None, faults=1)
+    if curve == "repair":
+        return config
+    return replace(
+        config,
+        round_interval_s=NEVER_S,
+        round_interval_max_s=NEVER_S,
+        reorder_grace_s=NEVER_S,
+        resend_s=NEVER_S,
+        idle_after_s=NEVER_S,
+    )
+
+
+def _fitted(rows: list[Row], curve: str) -> Claim:
+    """How well a + b ln n describes what is sent, and whether everybody was reached."""
+    some = [row for row in rows if row["curve"] == curve]
+    logs = [math.log(float(row["members"] or 0)) for row in some]
+    sent, reached = ([float(row[name] or 0) for row in some] for name in ("kbytes", "reached"))
+    off, told = 0.0, ", ".join(f"{each:.2f}" for each in sent)
+    if len(some) > 1:
+        x, y = fmean(logs), fmean(sent)
+        slope = sum((a - x) * (b - y) for a, b in zip(logs, sent, strict=True)) / sum((a - x) ** 2 for a in logs)
+        off = max(abs(y + slope * (a - x) - b) / b for a, b in zip(logs, sent, strict=True))
+        told += f" KB a message; {slope:.2f} KB more for each factor of e, at most {off:.0%} off"
+    return Claim(
+        f"{curve}: a member's cost grows with ln n, and (nearly) everybody is reached",
+        "the cost of a member of push gossip does not grow with the group (003 §2.1)",
+        f"{told}; {min(reached):.2%} reached at least",
+        min(reached) > 0.99 and off < 0.25,
+    )
