@@ -582,7 +582,9 @@ class Sessions:
             return
         session, message = waiting
         if not attached.new or message.start is None:
-            vector, start = attached.vector, message.start or Start()
+            # Of what began while it was away it is owed everything, too.
+            since = (name for name in self._node.receiver.streams if group_of(name) == session.group)
+            vector, start = {**dict.fromkeys(since, -1), **attached.vector}, message.start or Start()
             if message.held:  # what has come and is not taken yet waits at the client
                 vector |= {stream: max(last, vector.get(stream, -1)) for stream, last in start.positions.items()}
             message = msgspec.structs.replace(message, start=Start(vector, shown=start.shown))

@@ -32,6 +32,9 @@ def logger(
     peer: options.Peer = None,
     store: StoreUrl = None,
     archive: ArchiveFolder = None,
+    retain: options.Retain = None,
+    expire: options.Expire = None,
+    max_bytes: options.MaxBytes = None,
     name: options.Name = None,
     config: options.ConfigFile = None,
     faults: options.FaultSpec = None,
@@ -51,7 +54,7 @@ def logger(
 
     flags = {
         "mesh": mesh, "advertise": advertise, "peer": peer, "store": store, "archive": archive and str(archive),
-        "name": name, "faults": faults,
+        "name": name, "faults": faults, "retain": retain, "expire": expire, "max_bytes": max_bytes,
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"mesh": options.MESH, "store": STORE})

@@ -15,6 +15,7 @@ what clients may ask for (`ClientLimits` in broker/sessions.py):
 """
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,6 +78,16 @@ TelemetryInterval = Annotated[
         help=f"How often to tell of itself in $sys; 0: never. [{INTERVAL_S:g}]",
     ),
 ]
+Retain = Annotated[
+    str | None, typer.Option("--retain", envvar="GOSSAMER_RETAIN", help="Keep what everyone has for so long. [24h]")
+]
+Expire = Annotated[
+    str | None, typer.Option("--expire", envvar="GOSSAMER_EXPIRE", help="Keep nothing longer, whoever lacks it. [7d]")
+]
+MaxBytes = Annotated[
+    str | None,
+    typer.Option("--max-bytes", envvar="GOSSAMER_MAX_BYTES", help="Beyond that let the oldest go: 500MB, 20GB."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="When ready, one JSON object on one line.")]
 Deliveries = Annotated[Path | None, typer.Option("--deliveries", hidden=True, help="Append what is delivered.")]
 
@@ -100,9 +111,43 @@ def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -
     given = {name: value for name, value in flags.items() if value not in (None, [])}
     settled: dict[str, Any] = {**dict.fromkeys(flags), **COMMON, **defaults, **found, **given}
     settled["clients"] = ClientLimits(**clients)
+    for name, (setting, read) in RETENTION.items():
+        if settled.get(name) is not None:
+            protocol[setting] = read(settled[name])
     if settled["telemetry_interval_s"] < 0:
         raise UsageError(f"telemetry_interval_s is 0 or more, not {settled['telemetry_interval_s']}")
     return settled, Config(**protocol)
+
+
+def read_duration(text: str) -> float:
+    """`90s`, `24h`, `7d`, in seconds."""
+    return _measure(text, {"s": 1, "m": 60, "h": 3_600, "d": 86_400}, "a time is written 90s, 30m, 24h or 7d")
+
+
+def read_size(text: str) -> int:
+    """`500MB`, `20GB`, in bytes."""
+    units = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+    return int(_measure(text, units, "a size is written 500MB or 20GB"))
+
+
+def _measure(text: str, units: dict[str, int], rule: str) -> float:
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    unit = units.get(text[len(number) :])
+    try:
+        value = float(number)
+    except ValueError:
+        raise UsageError(f"{rule}, not {text!r}") from None
+    if unit is None or not 0 < value < float("inf"):
+        raise UsageError(f"{rule}, not {text!r}")
+    return value * unit
+
+
+RETENTION: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "retain": ("retain_s", read_duration),
+    "expire": ("expire_s", read_duration),
+    "max_bytes": ("log_bytes_max", read_size),
+}
+"""Settings of loggers that are the protocol's, as people write them."""
 
 
 def http_address(given: str | None) -> str | None:

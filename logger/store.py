@@ -187,6 +187,14 @@ class Store:
             raise trouble(self.path, error) from None
         return tuple(found)
 
+    def bytes(self) -> int:
+        """What the packets on disk come to."""
+        try:
+            with self._engine.connect() as connection:
+                return int(connection.exec_driver_sql("SELECT SUM(LENGTH(bytes)) FROM packets").scalar() or 0)
+        except DBAPIError as error:
+            raise trouble(self.path, error) from None
+
     def strike(self, spans: Iterable[Span]) -> tuple[Span, ...]:
         """Take out what of these is not as it was written; returns what that was. It is gone with the next commit."""
         struck: list[Span] = []

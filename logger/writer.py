@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from gossamer.logger.archive import Archive
@@ -22,7 +23,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Read, Span
 from gossamer.protocol.effects import Collect, Load, Persist, Record, Scan, Stored
-from gossamer.protocol.inputs import Damaged, Input, Loaded, Persisted
+from gossamer.protocol.inputs import Damaged, Input, Loaded, Measured, Persisted
 
 GROUP_BYTES_MAX = 16 * 2**20
 RETRY_S = 0.1
@@ -130,6 +131,9 @@ class Writer:
 
     def _work(self) -> None:
         retry_s = RETRY_S
+        with suppress(StoreError):  # then it counts from here on
+            if size := self._store.bytes():
+                self._answer(Measured(size))
         while not self._closing:
             if self.trouble is None:
                 self._gather(None)

@@ -68,6 +68,8 @@ class Config:
     """A logger keeps what is stable at least this long."""
     expire_s: float = 7 * 24 * 3600.0
     """A logger keeps nothing longer than this, whoever lacks it; members silent for so long are expelled."""
+    log_bytes_max: int | None = None
+    """A logger with more bytes of packets than this sheds the oldest: what is stable first, then whatever it is."""
 
     # Senders --------------------------------------------------------------------------------------------------------
     resend_s: float = 0.5
@@ -136,6 +138,7 @@ class Config:
             ("window_events", self.window_events >= 1, ">= 1"),
             ("window_patience_s", self.window_patience_s > 0, "> 0"),
             ("expire_s", self.expire_s >= self.retain_s, ">= retain_s"),
+            ("log_bytes_max", self.log_bytes_max is None or self.log_bytes_max > 0, "> 0, or None"),
         ):
             if not ok:
                 raise UsageError(f"{name} must be {rule}, not {getattr(self, name)}")

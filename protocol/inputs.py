@@ -131,6 +131,12 @@ class Loaded(Struct, frozen=True):
     packets: tuple[Packet, ...]
 
 
+class Measured(Struct, frozen=True):
+    """What is in the store comes to so many bytes of packets: told once, at the start."""
+
+    bytes: int
+
+
 class Damaged(Struct, frozen=True):
     """The store has found that these are not as they were written, and has them no more."""
 
@@ -171,5 +177,6 @@ class Expel(Struct, frozen=True):
 
 Input = (
     Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark | Detach
-    | Room | Connected | Persisted | Loaded | Damaged | Scanned | Consult | Leave | Disconnect | Reconnect | Expel
+    | Room | Connected | Persisted | Loaded | Measured | Damaged | Scanned | Consult | Leave | Disconnect | Reconnect
+    | Expel
 )  # fmt: skip

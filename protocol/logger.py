@@ -34,6 +34,7 @@ from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.numbering import READ
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stability import Stability
+from gossamer.protocol.tally import Reason
 
 _Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Callable[[], None]]]
 """Records under way to the disk, whom to acknowledge them to, and what else waits for them."""
@@ -95,8 +96,8 @@ class LoggerRole:
     """Stores, acknowledges, answers, collects."""
 
     __slots__ = (
-        "_acknowledge", "_buffer", "_ctx", "_loads", "_origins", "_pending", "_reads", "_retired", "_scanning",
-        "_stability", "_token", "_tokens", "_tokens_at", "_unsaved", "_waiting", "logs",
+        "_acknowledge", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_reads", "_retired",
+        "_scanning", "_stability", "_token", "_tokens", "_tokens_at", "_unsaved", "_waiting", "bytes", "logs",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +116,9 @@ class LoggerRole:
         self._stability = stability
         self._acknowledge = acknowledge
         self._token = 0
+        self.bytes = 0
+        """Of the packets on disk, as far as it is known."""
+        self._events = 0
         self._unsaved: list[Record] = []
         self._origins: dict[NodeId, dict[StreamId, None]] = {}
         self._waiting: list[Callable[[], None]] = []
@@ -133,6 +137,7 @@ class LoggerRole:
             log.void = IntervalSet(found.void)
             log.collected = found.collected
             log.promise = found.promise
+            self._events += log.committed.count()
 
     def log(self, stream: StreamId) -> Log:
         return self.logs.get(stream) or self.logs.setdefault(stream, Log(stream in self._retired))
@@ -202,6 +207,8 @@ class LoggerRole:
         for record in records:
             if isinstance(record, Packet):
                 self.log(record.stream).committed.add(record.first, record.last)
+                self.bytes += len(record.blob)
+                self._events += record.count
                 changed[record.stream] = None
             elif isinstance(record, Void):
                 for first, last in record.span.ranges:
@@ -384,30 +391,57 @@ class LoggerRole:
         """Stability-oriented with a timeout as failsafe (rpbcast §5.2), and retention on top."""
         config = self._ctx.config
         retained, expired = self._ctx.now - config.retain_s, self._ctx.now - config.expire_s
-        over = []
-        for name, log in self.logs.items():
+        for name, log in list(self.logs.items()):
             if not log.logged_at or log.logged_at[0][0] > retained:
                 continue
             stable: int | None = None
-            upto = log.collected
+            upto, too_old = log.collected, -1
             while log.logged_at and log.logged_at[0][0] <= retained:
                 logged_at, last = log.logged_at[0]
                 if logged_at > expired:
-                    if stable is None:
-                        known = self._stability.stable(name, log.prefix, log.collected)
-                        stable = log.prefix if log.retired else known
+                    stable = self._stable(name, log) if stable is None else stable
                     if last > stable:
                         upto = max(upto, stable)
                         break
+                else:
+                    too_old = last
                 upto = max(upto, last)
                 log.logged_at.popleft()
-            if upto > log.collected:
-                log.collected = upto
-                log.committed.remove(0, upto)
-                self._ctx.emit(Collect(name, upto))
-                if log.retired and not log.committed:
-                    over.append(name)
-        for name in over:
+            if too_old > log.collected and too_old > (seen := self._stable(name, log)):
+                self._let_go(name, log, min(seen, too_old), "stable")
+                self._let_go(name, log, too_old, "expired")
+            self._let_go(name, log, upto, "stable")
+        if config.log_bytes_max is not None and self.bytes > config.log_bytes_max:
+            self._shed(config.log_bytes_max)
+
+    def _stable(self, name: StreamId, log: Log) -> int:
+        return log.prefix if log.retired else self._stability.stable(name, log.prefix, log.collected)
+
+    def _shed(self, bytes_max: int) -> None:
+        """It is too much: let go of the oldest, of what everyone has first."""
+        groups = sorted((at, name, last) for name, log in self.logs.items() for at, last in log.logged_at)
+        reasons: tuple[tuple[Reason, bool], ...] = (("shed", True), ("shed unseen", False))
+        for reason, only_stable in reasons:
+            for _, name, last in groups:
+                if self.bytes <= bytes_max:
+                    return
+                log = self.logs.get(name)
+                if log is not None:
+                    self._let_go(name, log, min(last, self._stable(name, log)) if only_stable else last, reason)
+
+    def _let_go(self, name: StreamId, log: Log, upto: int, reason: Reason) -> None:
+        if upto <= log.collected:
+            return
+        count = log.committed.count_within(log.collected + 1, upto)
+        self.bytes -= self.bytes * count // max(self._events, 1)
+        self._events -= count
+        self._ctx.tally.collected[reason] += count
+        log.collected = upto
+        log.committed.remove(0, upto)
+        while log.logged_at and log.logged_at[0][1] <= upto:
+            log.logged_at.popleft()
+        self._ctx.emit(Collect(name, upto))
+        if log.retired and not log.committed:
             del self.logs[name]
 
 

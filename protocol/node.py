@@ -185,6 +185,7 @@ class Node:
             inputs.Loaded: self._on_loaded,
             inputs.Scanned: self._on_scanned,
             inputs.Damaged: self._on_damaged,
+            inputs.Measured: self._on_measured,
             inputs.Consult: self._on_consult,
             inputs.Leave: self._on_leave,
             inputs.Disconnect: self._on_disconnect,
@@ -359,6 +360,10 @@ class Node:
     def _on_damaged(self, given: inputs.Damaged) -> None:
         assert self.mending is not None
         self.mending.on_damaged(given.spans)
+
+    def _on_measured(self, given: inputs.Measured) -> None:
+        assert self.logger is not None
+        self.logger.bytes += given.bytes
 
     def _on_scanned(self, given: inputs.Scanned) -> None:
         assert self.logger is not None

@@ -16,6 +16,9 @@ Hop = Literal["link", "gossip", "send", "queue"]
 """Where: towards a peer, kept for repairs, kept until logged, towards a subscription."""
 Why = Literal["obsolete", "room"]
 """Something newer makes up for it; or there was no room, and it is repaired later."""
+Reason = Literal["stable", "expired", "shed", "shed unseen"]
+"""Why a logger let go of something: everyone had it; somebody lacked it, and it was too old; or it was too much, and
+everyone had it or not."""
 Way = Literal["late", "gossip", "logger"]
 """What closed a gap: the event itself came after all, a member had it, or a logger."""
 
@@ -23,9 +26,11 @@ Way = Literal["late", "gossip", "logger"]
 class Tally:
     """Totals since the start."""
 
-    __slots__ = ("purged", "purged_keys", "repaired", "way")
+    __slots__ = ("collected", "purged", "purged_keys", "repaired", "way")
 
     def __init__(self) -> None:
+        self.collected: Counter[Reason] = Counter()
+        """Events that a logger has let go of."""
         self.repaired: Counter[tuple[Way, int]] = Counter()
         """Events that were missing and came, by the way they came and the rounds it took."""
         self.way: Way = "late"

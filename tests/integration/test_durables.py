@@ -164,3 +164,35 @@ def test_what_cannot_be_is_refused_at_the_caller(node, options, told):
                 await sub.ack(None)
 
     run(main)
+
+
+def test_who_stays_away_for_too_long_is_told_what_is_gone(tmp_path):
+    config = Config(**{**BRISK, "retain_s": 0.1, "expire_s": 1.0})
+    node = Embedded.start(data=tmp_path / "data", config=config)
+
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            await client.subscribe(durable="orders")
+        async with gossamer.connect(node.url) as publisher:
+            for n in range(10):
+                await publisher.publish({"n": n}, ack="logged")
+            logs = node.logger.node.logger.logs
+            while logs[publisher.stream].collected < 9:
+                await asyncio.sleep(0.05)
+            async with gossamer.connect(node.url) as client:
+                sub = await client.subscribe(durable="orders", notices=True)
+                await publisher.publish({"n": 10})
+                gap = await anext(sub)
+                assert isinstance(gap, gossamer.Gap)
+                assert (gap.stream, gap.first, gap.last) == (publisher.stream, 0, 9)
+                assert (await anext(sub)).attributes["n"] == 10
+                while sub.stats.lost < 10:  # told beside the events
+                    await asyncio.sleep(0.01)
+                assert sub.stats.lost == 10
+
+    try:
+        run(main)
+        assert node.logger.node.tally.collected["expired"] >= 10
+    finally:
+        node.broker.kill()
+        node.logger.kill()

@@ -94,3 +94,35 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, environment, told, mon
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "setting", "value"),
+    [
+        ("retain", "90s", "retain_s", 90.0),
+        ("retain", "1.5h", "retain_s", 5_400.0),
+        ("expire", "30d", "expire_s", 30 * 86_400.0),
+        ("max_bytes", "20GB", "log_bytes_max", 20 * 10**9),
+        ("max_bytes", "512KB", "log_bytes_max", 512_000),
+    ],
+)
+def test_retention_is_written_as_people_write_it(flag, text, setting, value):
+    _, protocol = settle(None, {flag: text, "peer": []}, {})
+    assert getattr(protocol, setting) == value
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "told"),
+    [
+        ("retain", "soon", "24h"),
+        ("retain", "24", "24h"),
+        ("retain", "-1h", "24h"),
+        ("expire", "7w", "7d"),
+        ("max_bytes", "much", "20GB"),
+        ("max_bytes", "0GB", "20GB"),
+        ("retain", "8d", "expire_s"),
+    ],
+)
+def test_retention_that_makes_no_sense_is_refused(flag, text, told):
+    with pytest.raises(UsageError, match=told):
+        settle(None, {flag: text, "peer": []}, {})

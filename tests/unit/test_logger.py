@@ -438,3 +438,64 @@ def test_collected_takes_the_word_of_every_logger_and_void_that_of_one(void):
         assert first == []
         assert receive(me, "K", gone) == [], "twice the same logger is one"
         assert [effect.reason for effect in receive(me, "L", gone)[:1]] == ["collected"]
+
+
+# Too much ------------------------------------------------------------------------------------------------------------
+
+
+def full(*streams, **config):
+    """A logger with ten packets of 100 bytes and more of each stream, one a second and in turn."""
+    bench = Bench(retain_s=100.0, expire_s=2_000.0, **config)
+    for second in range(10):
+        for stream in streams:
+            bench.ctx.now = float(second)
+            bench.stored(packet(second, stream=stream, body=b"x" * 100))
+    return bench
+
+
+def collected(bench):
+    bench.did()
+    return {effect.stream: effect.last for effect in bench.collect(bench.ctx.now) if isinstance(effect, Collect)}
+
+
+def test_what_is_too_much_goes_oldest_first_and_what_everyone_has_before_the_rest():
+    bench = full(S, T, log_bytes_max=1_000)
+    assert 2_000 < bench.logger.bytes < 3_000
+    bench.stability.wait_for("b")
+    bench.stability.acknowledge("b", (Position(S, 3), Position(T, 6)))
+    found = collected(bench)
+    assert bench.logger.bytes <= 1_000
+    assert bench.ctx.tally.collected["shed"] == 11, "all that b has"
+    assert bench.ctx.tally.collected["shed unseen"] > 0
+    assert found[S] > 3
+
+
+def test_what_is_stable_is_enough_if_it_is():
+    bench = full(S, T, log_bytes_max=2_000)
+    bench.stability.wait_for("b")
+    bench.stability.acknowledge("b", (Position(T, 9),))
+    found = collected(bench)
+    assert list(found) == [T]
+    assert bench.ctx.tally.collected["shed unseen"] == 0
+    assert bench.logger.bytes <= 2_000
+
+
+def test_what_is_on_disk_at_the_start_counts():
+    stored = Stored({S: StoredStream(stored=((0, 9),))})
+    bench = Bench(stored=stored, retain_s=1_000.0, expire_s=2_000.0, log_bytes_max=500)
+    bench.logger.start()
+    bench.logger.bytes += 1_000
+    assert collected(bench) == {S: 9}, "it was logged in one step of time, as far as is known"
+    assert bench.logger.bytes == 0
+
+
+def test_what_expires_unseen_is_counted_as_that():
+    bench = Bench(retain_s=1.0, expire_s=5.0)
+    bench.stored(packet(0, 9))
+    bench.stability.wait_for("b")
+    bench.stability.acknowledge("b", (Position(S, 3),))
+    bench.ctx.now = 2.0
+    assert collected(bench) == {S: 3}
+    bench.ctx.now = 10.0
+    assert collected(bench) == {S: 9}
+    assert bench.ctx.tally.collected == {"stable": 4, "expired": 6}
