@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Any
 
 from gossamer.messages.event import Attributes, Event
+from gossamer.messages.ids import issued_by
 from gossamer.messages.wire import Member
 
 SOUND: dict[str, dict[str, type | UnionType]] = {
@@ -96,10 +97,15 @@ class Picture:
         """All of it."""
         members = self.members(now_ns, known)
         here = {member["node"] for member in members if member["status"] == "member"}
+        lives = {event.attributes["node"]: _life(event) for event in self._of("sample")}
         trouble = [f"{member['node']}: {reason}" for member in members for reason in member["trouble"]]
         if not members:
             trouble.append("nobody has told of itself")
-        consumers = [dict(event.attributes) for event in self._of("consumer") if event.attributes.get("node") in here]
+        consumers = [
+            dict(event.attributes)
+            for event in self._of("consumer")
+            if (node := event.attributes["node"]) in here and _life(event) == lives[node]
+        ]
         consumers.sort(key=lambda each: (each["behind"], each["queued"], each["obsoleted"]), reverse=True)
         totals = {name: _total(members, name) for name in TOTALS}
         return {
@@ -121,6 +127,12 @@ class Picture:
 def _is_sound(told: Attributes) -> bool:
     wanted = SOUND.get(str(told.get("type")))
     return wanted is not None and all(isinstance(told.get(name), kind) for name, kind in wanted.items())
+
+
+def _life(event: Event) -> str:
+    """Which life of a member told it: one that was killed has ended nothing of what it told."""
+    issued = None if event.id is None else issued_by(event.id.stream)
+    return "" if issued is None else issued.issuer
 
 
 def _member(event: Event, now_ns: int, record: Member | None) -> dict[str, Any]:

@@ -195,7 +195,7 @@ class Runtime:
         self.busy_s = 0.0
         """How long the loop has not been waiting."""
         self._woke_at = time.monotonic()
-        self._measure_at = 0.0
+        self._measure_at = self._measure_log_at = 0.0
         self._measured: tuple[int, int] = (-1, 0)
         self._questions: deque[Callable[[], None]] = deque()
         self._on_deliver, self._on_skip, self._on_acked = on_deliver, on_skip, on_acked
@@ -559,7 +559,8 @@ class Runtime:
         for record in persist.records:
             if isinstance(record, Packet) and not record.stream.startswith(TELEMETRY):
                 self.counters.events_stored += record.count
-        if self._woke_at >= self._measure_at:
+        if self._woke_at >= self._measure_log_at:
+            self._measure_log_at = self._woke_at + MEASURE_S
             for record in persist.records:
                 if isinstance(record, Packet) and (head := record.head()) is not None:
                     self._measured = persist.token, head.time_ns

@@ -227,3 +227,22 @@ def test_a_client_that_publishes_in_sys_is_told_so(start):
                 await client.publish({"type": "sample", "node": "b1"}, ack="sent")
 
     asyncio.run(main())
+
+
+def test_a_logger_tells_how_long_it_takes_to_the_disk(start):
+    told = Told()
+    b1 = start("b1", on_deliver=told.on_deliver)
+    start("L", b1, logger=True)
+
+    async def main():
+        async with asyncio.timeout(15), gossamer.connect(b1.clients.address) as client:
+            for n in range(20):
+                await client.publish({"n": n}, ack="logged")
+
+    asyncio.run(main())
+
+    def measured():
+        samples = [event.attributes for event in list(told.events) if event.key == "sample/L"]
+        return {"latency_delivered_p50_ms", "latency_logged_p50_ms"} <= {name for each in samples for name in each}
+
+    until(measured, "samples of the logger with both")

@@ -6,6 +6,7 @@ from gossamer.broker.counters import Counters, Histogram
 from gossamer.broker.journal import Change, Journal
 from gossamer.broker.picture import SLACK_S, Picture
 from gossamer.messages.event import Event
+from gossamer.messages.ids import EventId
 from gossamer.messages.wire import Member
 
 
@@ -106,3 +107,19 @@ def test_what_is_not_sound_makes_no_picture(attributes):
     picture = Picture()
     picture.on_event(Event(key="x", time_ns=1, attributes=attributes))
     assert picture.as_dict(0)["members"] == []
+
+
+def test_consumers_of_an_earlier_life_are_over():
+    told = {"type": "consumer", "node": "a", "client": "c", "subscription": 0, "group": "default"}
+    told |= dict.fromkeys(("delivered", "obsoleted", "lost", "queued", "oldest_s"), 1) | {"behind": False}
+    picture = Picture()
+    picture.on_event(Event(key="consumer/a/c/0", time_ns=1, attributes=told, id=EventId("$sys/~a-1-telemetry.0", 5)))
+    lives = {1: "$sys/~a-1-telemetry.1", 2: "$sys/~a-2-telemetry.0"}
+    shown = []
+    for at_s, stream in lives.items():
+        found = sample("a", at_s)
+        picture.on_event(
+            Event(key=found.key, time_ns=found.time_ns, attributes=found.attributes, id=EventId(stream, 0))
+        )
+        shown.append(len(picture.as_dict(found.time_ns)["consumers"]))
+    assert shown == [1, 0]
