@@ -48,6 +48,8 @@ SHOWN_STREAMS_MAX = 100_000
 """Publishers come and go; those not heard for longest are forgotten, and what they had shown stays as it is."""
 RECENT_BYTES_MAX = 32 * 2**20
 RECENT_NS = 60 * 10**9
+STALL_NS = 10**8
+"""Who takes nothing for so long is not given all that it is read, but what is not obsolete of it."""
 SLACK_NS = 10 * 10**9
 """By so much the clocks of brokers and loggers may differ, or one hear of an event later than the other."""
 RUNS_MAX = 16
@@ -436,7 +438,7 @@ class Deliveries:
                 last = positions.get(packet.stream)
                 if came_ns >= since_ns if last is None else packet.last > last:
                     rows.append((0, packet))
-        return stretches(rows, (subscriber.selector.matches,))[0]
+        return stretches(rows, subscriber.selector)[0]
 
     def _remembers(self, group: str, positions: Mapping[StreamId, int], since_ns: int) -> bool:
         """Whether what came lately is all that one who was there has missed."""
@@ -874,13 +876,16 @@ class Deliveries:
         if piece.stretch.kind == RELATED and group.plain is not None:
             self._leave_plain(group, group.plain)
         try:
-            if group.plain is not None and piece.sure and not len(subscriber.feed):
-                if subscriber.ready and self._send_piece(subscriber, reading, piece):
+            if group.plain is not None and piece.sure:
+                loose = piece.stretch.kind == LOOSE or not subscriber.purges
+                if len(subscriber.feed):
+                    if loose:
+                        return False  # what is in the queue comes first
+                elif not subscriber.ready:
+                    reading.waits_ns = reading.waits_ns or time_ns()
+                    return False
+                elif (not reading.waited(STALL_NS) or loose) and self._send_piece(subscriber, reading, piece):
                     return True
-                if not subscriber.ready and piece.stretch.kind == LOOSE:
-                    return False  # nothing of it could be purged while it waits
-            elif group.plain is not None and piece.sure and piece.stretch.kind == LOOSE:
-                return False  # what is in the queue comes first
             reading.unpack(piece, subscriber.selector.matches, group.plain is None)
         except PeerError:
             stretch = piece.stretch
@@ -898,6 +903,8 @@ class Deliveries:
         if stretch.kind == KEYED and (reading.restarted or not _shows(subscriber.feed.shown, stretch, count)):
             return False
         if count:
+            if stretch.kind == LOOSE:
+                subscriber.feed.shown.on_run(stretch.stream, stretch.ranges)
             subscriber.sent += count
             subscriber.feed.delivered += count
             frame = encode(Run((subscriber.sub,), stretch.stream, stretch.ranges, stretch.blob))
@@ -1041,9 +1048,7 @@ def _shows(shown: Shown, stretch: Stretch, count: int) -> bool:
         keys = {event.key for event in events}
         if any(key in keys or shown.shows((stream, key)) for _, head in stretch.heads if (key := head.key) is not None):
             return False
-    seqs = (seq for first, last in stretch.ranges for seq in range(first, last + 1))
-    for seq, event in zip(seqs, events, strict=True):
-        shown.on_event(EventId(stream, seq), Head(event.key), True, event.deleted)
+    shown.on_run(stream, stretch.ranges, events)
     return True
 
 

@@ -9,6 +9,7 @@ another one, from the positions on. A log that has no more is asked again soon, 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import time_ns
 
 from gossamer.matching.stretching import RELATED
 from gossamer.messages.event import Attributes, Event
@@ -42,6 +43,7 @@ class Reading:
     __slots__ = (
         "_base", "_matching", "asked", "bytes", "due_at", "group", "intake", "key", "offered", "pause_s", "pieces",
         "ready", "replay", "restarted", "selector", "tries",
+        "waits_ns",
     )  # fmt: skip
 
     def __init__(
@@ -69,8 +71,15 @@ class Reading:
         """When to ask for the next; NEVER: not before there is room."""
         self.pause_s = PAUSE_S
         self.tries = 0
+        self.waits_ns = 0
+        """Since when there is no room for what comes next."""
         self.restarted = False
         """It has had to begin anew at another logger."""
+
+    def waited(self, ns: int) -> bool:
+        """Whether there was no room for so long."""
+        since, self.waits_ns = self.waits_ns, 0
+        return since > 0 and time_ns() - since > ns
 
     @property
     def done(self) -> bool:

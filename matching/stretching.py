@@ -11,18 +11,18 @@ Packets that follow each other in their stream go as one stretch, however small 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import accumulate
+from operator import or_
 from typing import Protocol
 
 from gossamer.matching.errors import SelectorError
 from gossamer.matching.selector import Selector
 from gossamer.messages.errors import PeerError
-from gossamer.messages.event import INT_MAX, Attributes, Event, Head
+from gossamer.messages.event import INT_MAX, Content, Head
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import EVENTS_MAX, Hole, Packet
 from gossamer.messages.wire import Page, Range, Read, Span, Stretch
-
-Matches = Callable[[Attributes], bool]
 
 LOOSE, KEYED, RELATED = 0, 1, 2
 """The kinds of stretches: without keys, without relations, and with them."""
@@ -63,7 +63,7 @@ def scan(
     """A logger's answer: the next page, and what of `lacks` is logged before it. `on_damaged` hears of what is not as
     it was written."""
     try:
-        matches = _matches(read.selectors)
+        selector = _any_of(read.selectors)
     except SelectorError as error:
         return Page(read.number, read.after, True, refusal=f"{error.message}"[:1_000])
     after, floor = read.after, 0
@@ -89,16 +89,16 @@ def scan(
     if page.damaged:  # others may have it, and this log may have it again before long
         on_damaged(tuple(page.damaged))
         return Page(read.number, read.after, True, refusal="a part of the log is damaged")
-    found, spoilt = stretches(((number, packet) for number, _, packet in page.rows), matches, read.published_ns)
+    found, spoilt = stretches(((number, packet) for number, _, packet in page.rows), selector, read.published_ns)
     end = page.end and not newest
     return Page(read.number, page.last, end, tuple(found), floor, passed, gone=tuple(spoilt))
 
 
 @lru_cache(1_024)
-def _matches(selectors: tuple[str, ...]) -> tuple[Matches, ...]:
-    """How to find out whether any of these is true; none: it always is."""
+def _any_of(selectors: tuple[str, ...]) -> Selector | None:
+    """What any of these matches; None: everything."""
     parsed = [Selector(text) for text in selectors]
-    return () if EVERYTHING in parsed else tuple(selector.matches for selector in parsed)
+    return None if not parsed or EVERYTHING in parsed else reduce(or_, parsed)
 
 
 class _Growing:
@@ -124,58 +124,52 @@ class _Growing:
             and self.bytes < STRETCH_BYTES
         )
 
-    def add(self, number: int, packet: Packet, matches: Sequence[Matches], published_ns: int) -> None:
-        if matches or published_ns:
-            self._choose(packet, packet.events(), matches, published_ns)
+    def add(self, number: int, packet: Packet, selector: Selector | None, published_ns: int) -> None:
+        """`PeerError`, and nothing is added, if the packet cannot be read."""
+        if selector is None and not published_ns:
+            said: Sequence[Head | Content] = [head for _, head in packet.heads()]
+            chosen = [True] * len(said)
         else:
-            self._all(packet, packet.heads())
+            contents = said = packet.contents()
+            chosen = [True] * len(contents)
+            if selector is not None:
+                chosen = selector.matches_each([content.attributes for content in contents])
+            if published_ns:
+                chosen = [
+                    each and content.time_ns >= published_ns for each, content in zip(chosen, contents, strict=True)
+                ]
+        kind = RELATED if any(each.relation is not None for each in said) else LOOSE
+        if kind == LOOSE and any(each.key is not None for each in said):
+            kind = KEYED
+        if all(chosen) and not packet.holes:
+            self._extend(packet.first, packet.last)
+            self._append(packet.blob)
+        else:
+            self._choose(packet, said, chosen, kind, published_ns)
+        self.kind = max(self.kind, kind)
         self.number, self.last = number, packet.last
         self.holes += packet.holes
 
-    def _all(self, packet: Packet, heads: list[tuple[int, Head]]) -> None:
-        for _, head in heads:
-            if head.relation is not None:
-                self.kind = RELATED
-                break
-            if head.key is not None:
-                self.kind = max(self.kind, KEYED)
-        if not packet.holes:
-            self._extend(packet.first, packet.last)
-        else:
-            for seq, _ in heads:
-                self._extend(seq, seq)
-        self._append(packet.blob)
-
-    def _choose(self, packet: Packet, events: list[Event], matches: Sequence[Matches], published_ns: int) -> None:
-        """With `matches` empty all do."""
-        sizes = [size for size in packet.table() if size]
-        match = matches[0] if len(matches) == 1 else lambda attributes: any(each(attributes) for each in matches)
-        at = begun = ended = 0  # this event, and the run of matching ones that it may go on
-        first = before = -2
-        kind = self.kind
-        for event, size in zip(events, sizes, strict=True):
-            seq: int = event.id[1]  # type: ignore[index]
-            relation = event.relation
-            if relation is not None:
-                kind = RELATED
-            elif event.key is not None and kind == LOOSE:
-                kind = KEYED
-            # What was published earlier is nobody's: nothing of that time is shown, so nothing can be obsolete.
-            if event.time_ns >= published_ns:
-                if not matches or match(event.attributes):
-                    if seq != before + 1:
-                        if first >= 0:
-                            self._extend(first, before)
-                            self._append(packet.blob[begun:ended])
-                        first, begun = seq, at
-                    before, ended = seq, at + size
-                elif relation is not None or event.key is not None:
-                    self.heads.append((seq, Head(event.key, event.rank, relation, event.time_ns)))
-            at += size
-        if first >= 0:
-            self._extend(first, before)
-            self._append(packet.blob[begun:ended])
-        self.kind = kind
+    def _choose(
+        self, packet: Packet, said: Sequence[Head | Content], chosen: list[bool], kind: int, published_ns: int
+    ) -> None:
+        seqs = packet.seqs()
+        ends = [0, *accumulate(size for size in packet.table() if size)]
+        stop = 0
+        while (start := _next(chosen, True, stop)) < len(chosen):
+            stop = _next(chosen, False, start)
+            for first, last in _runs(seqs[start:stop]) if packet.holes else ((seqs[start], seqs[stop - 1]),):
+                self._extend(first, last)
+            self._append(packet.blob[ends[start] : ends[stop]])
+        if kind != LOOSE:
+            for seq, each, is_chosen in zip(seqs, said, chosen, strict=True):
+                # What was published too early is nobody's: nothing of that time is shown, so nothing can be obsolete.
+                if (
+                    not is_chosen
+                    and (each.key is not None or each.relation is not None)
+                    and each.time_ns >= published_ns
+                ):
+                    self.heads.append((seq, Head(each.key, each.rank, each.relation, each.time_ns)))
 
     def _extend(self, first: int, last: int) -> None:
         if self.ranges and self.ranges[-1][1] == first - 1:
@@ -201,11 +195,28 @@ class _Growing:
         )
 
 
+def _next(chosen: list[bool], what: bool, start: int) -> int:
+    try:
+        return chosen.index(what, start)
+    except ValueError:
+        return len(chosen)
+
+
+def _runs(seqs: Sequence[int]) -> list[Range]:
+    runs: list[Range] = []
+    for seq in seqs:
+        if runs and runs[-1][1] == seq - 1:
+            runs[-1] = runs[-1][0], seq
+        else:
+            runs.append((seq, seq))
+    return runs
+
+
 def stretches(
-    rows: Iterable[tuple[int, Packet]], matches: Sequence[Matches] = (), published_ns: int = 0
+    rows: Iterable[tuple[int, Packet]], selector: Selector | None = None, published_ns: int = 0
 ) -> tuple[list[Stretch], list[Span]]:
-    """Numbered packets as they stand in a log; of their events those that any of `matches` does (none: all of them) and
-    that were not published before. Also what nobody can read: its publisher's broker should not have let it pass."""
+    """Numbered packets as they stand in a log; of their events those that match (None: all of them) and that were not
+    published before. Also what nobody can read: its publisher's broker should not have let it pass."""
     found: list[Stretch] = []
     spoilt: list[Span] = []
     growing: _Growing | None = None
@@ -215,7 +226,7 @@ def stretches(
                 found.append(growing.stretch())
             growing = _Growing(packet.stream, packet.first)
         try:
-            growing.add(number, packet, matches, published_ns)
+            growing.add(number, packet, selector, published_ns)
         except PeerError:
             spoilt.append(Span(packet.stream, ((packet.first, packet.last),)))
     if growing is not None and growing.last >= growing.first:

@@ -34,6 +34,7 @@ _outlines = msgspec.msgpack.Decoder(list[Outline])
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 _content = msgspec.msgpack.Decoder(Content)
+_contents = msgspec.msgpack.Decoder(list[Content])
 
 
 class Hole(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -114,19 +115,26 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
     def events(self) -> list[Event]:
         """Decode the events that are present, in order, with their ids."""
         try:
-            return decode_events(self.stream, self._present(), self.blob)
+            return decode_events(self.stream, self.seqs(), self.blob)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
 
-    def _present(self) -> Sequence[int]:
+    def seqs(self) -> Sequence[int]:
         """The seqs of the events that are."""
         if not self.holes:
             return range(self.first, self.last + 1)
         return [seq for seq, size in enumerate(self.table(), self.first) if size]
 
+    def contents(self) -> list[Content]:
+        """The events that are present, without their ids."""
+        try:
+            return _contents.decode(b"\xdd" + len(self.seqs()).to_bytes(4, "big") + self.blob)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
+
     def heads(self) -> list[tuple[int, Head]]:
         """What obsoletes and is obsoleted, of each event that is present, at a third of the cost of `events()`."""
-        present = self._present()
+        present = self.seqs()
         try:
             heads = _heads.decode(b"\xdd" + len(present).to_bytes(4, "big") + self.blob)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -25,9 +25,10 @@ scope "group" are rejected once for all subscriptions (row S4), since one that w
 why. An omission needs nothing here if it was obsolete, for what obsoleted it comes; what is lost is told by `on_lost`.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from gossamer.messages.event import REACH_MAX, Head, Relation
+from gossamer.messages.event import REACH_MAX, Head, Outline, Relation
 from gossamer.messages.ids import EventId, StreamId, group_of
 from gossamer.protocol.obsolescence import Order, Told, named, order
 
@@ -112,6 +113,33 @@ class Shown:
         if not gone:
             return verdict
         return Verdict(True, (), tuple(gone)) if matches else Verdict(False, (*verdict.left, *gone))
+
+    def on_run(self, stream: StreamId, ranges: Sequence[tuple[int, int]], events: Sequence[Outline] = ()) -> None:
+        """Plain events of one stream were delivered, all that match and nothing that makes anything leave; without
+        `events` none of them has a key."""
+        if events:
+            seqs = [seq for first, last in ranges for seq in range(first, last + 1)]
+            last_of = {event.key: place for place, event in enumerate(events)}
+            for key, place in last_of.items():
+                if key is not None:
+                    self._set((stream, key), EventId(stream, seqs[place]), None, True, events[place].deleted)
+            if None in last_of:
+                for seq, event in zip(seqs[-REACH_MAX:], events[-REACH_MAX:], strict=True):
+                    if event.key is None:
+                        self._add(EventId(stream, seq))
+        elif ranges:
+            bits, last = 0, ranges[-1][1]
+            for low, high in reversed(ranges):
+                if high <= last - REACH_MAX:
+                    break
+                bits |= ((1 << (high - low + 1)) - 1) << (last - high)
+            before, known = self._recent.pop(stream, (last, 0))
+            self._recent[stream] = (
+                last,
+                (known << (last - before) if last - before < REACH_MAX else 0) & _WINDOW | bits & _WINDOW,
+            )
+            if len(self._recent) > self.streams_max:
+                del self._recent[next(iter(self._recent))]
 
     def shown(self) -> list[tuple[EventId, Head]]:
         """What is shown of each key now."""
