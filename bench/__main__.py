@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from gossamer.bench import logging, matching, measure, purging, receiving, signatures, simulator
+from gossamer.bench import logging, matching, measure, purging, receiving, replay, signatures, simulator
 
 BENCHMARKS: dict[str, measure.Benchmark] = {
     "logging": logging.rows,
     "matching": matching.rows,
     "purging": purging.rows,
     "receiving": receiving.rows,
+    "replay": replay.rows,
     "signatures": signatures.rows,
     "simulator": simulator.rows,
 }

@@ -124,6 +124,7 @@ class Subscription:
         self._lock = threading.Lock()
         self._inbox: deque[Raw] = deque()
         self._came_at = 0.0
+        self._purges = SEMANTICS[policy] != "off"
         self._loose = False
         """Nothing in the inbox replaces anything: there is nothing to purge."""
         self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
@@ -491,7 +492,7 @@ class Subscription:
                 self._track.moved(stream, last)
             inbox = self._inbox
             self._loose = (self._loose or not inbox) and _are_loose(raw)
-            late = inbox and self._came_at + WAIT_S < now and not self._loose
+            late = self._purges and inbox and self._came_at + WAIT_S < now and not self._loose
             if late or len(self._queue):
                 self._enqueue([*inbox, *raw])
                 inbox.clear()
