@@ -47,6 +47,7 @@ from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Views
 from gossamer.protocol.purging import PurgingBuffer
 from gossamer.sdk.group_runtime import GroupRuntime, address_of
+from gossamer.sdk.rendezvous import Rendezvous
 
 __all__ = ["Member", "View", "join"]
 
@@ -96,6 +97,7 @@ class Member:
         self._settled = -1
         self.joined: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._rendezvous: Rendezvous | None = None
 
     # Multicasting ---------------------------------------------------------------------------------------------------
 
@@ -187,9 +189,9 @@ class Member:
             if isinstance(first, View):
                 queue.popleft()
                 self.view = first
-                if first.joined and self.id not in first.joined:
+                if first.joined and self.id not in first.joined and self._snapshot is not None:
                     # All before the view is applied, and nothing after it: this is the state that newcomers begin with.
-                    self._runtime.submit(Snapshot(first.number, self._snapshot() if self._snapshot else b""))
+                    self._runtime.submit(Snapshot(first.number, self._snapshot()))
                 if self._views:
                     return first
                 continue
@@ -218,6 +220,8 @@ class Member:
                     self._settle(id)
                 case View():
                     self._queue.append(effect)
+                    if self._snapshot is None:  # there is nothing to give, so nobody need wait for it
+                        self._runtime.submit(Snapshot(effect.number, b""))
                     if not self.joined.done():
                         self.joined.set_result(None)
                 case Joined(state):
@@ -294,6 +298,8 @@ class Member:
             with suppress(TimeoutError, GossamerError):
                 await asyncio.wait_for(asyncio.shield(self._gone), LEAVE_S)
         self._left = True
+        if self._rendezvous is not None:
+            await self._rendezvous.close()
         await asyncio.to_thread(self._runtime.stop, 0.2)
         self._fail(ConnectionLost("this member has left the group"))
 
@@ -304,6 +310,7 @@ class Joining:
     def __init__(
         self,
         group: str,
+        url: str | None,
         peers: tuple[str, ...],
         listen: str,
         order: Order,
@@ -313,7 +320,7 @@ class Joining:
         timeout: float,
         state: Callable[[], bytes] | None,
     ) -> None:
-        self._group, self._peers, self._listen = group, peers, listen
+        self._group, self._url, self._peers, self._listen = group, url, peers, listen
         self._order, self._uniform, self._protocol = order, uniform, protocol
         self._views = views
         self._timeout = timeout
@@ -332,10 +339,18 @@ class Joining:
             raise
         self._member = member
         runtime._report = member._report
+        try:
+            peers = self._peers
+            if self._url is not None:
+                member._rendezvous = await Rendezvous.at(self._url, self._group, runtime.address)
+                peers = await member._rendezvous.meet(self._timeout)
+        except BaseException:
+            await member.close()
+            raise
         seat = Seat(
             runtime.me,
             runtime.address,
-            self._peers,
+            peers,
             self._make(runtime.me),
             joins=self._protocol == "views",
             address_of=address_of,
@@ -349,6 +364,8 @@ class Joining:
         except BaseException:
             await member.close()
             raise
+        if member._rendezvous is not None:
+            member._rendezvous.answer()
         return member
 
     def _make(self, me: NodeId) -> Make:
@@ -397,13 +414,16 @@ def join(
             await member.multicast({"account": "a", "amount": 10})
 
     Without `peers` the group begins here. The members that found a group name each other as peers, and it begins when
-    all of them are there; a later one names any of them, and is let in with the state that `state()` gives there
-    (`member.state` here). `order` is "fifo", "causal" or "total"; `agreement` "uniform" (what one member delivers, all
-    that do not crash deliver) or "plain". `protocol` is "views" unless order is "causal", which is served by "urcgc";
-    "urgc" is another way to total order. Their groups are founded once, and nobody joins later.
+    all of them are there; a later one names any of them. With the `url` of a broker they meet there, and whoever is
+    first begins. Who comes later is let in with the state that `state()` gives there (`member.state` here).
+
+    `order` is "fifo", "causal" or "total"; `agreement` "uniform" (what one member delivers, all that do not crash
+    deliver) or "plain"; with `views=False` only events are yielded. `protocol` is "views" unless order is "causal",
+    which is served by "urcgc"; "urgc" is another way to total order. Their groups are founded once, and nobody joins
+    later.
     """
-    if url is not None:
-        raise UsageError("meeting through a broker is not served yet: name the others with peers=")
+    if url is not None and peers:
+        raise UsageError("either peers, or the url of a broker at which to meet them")
     if order not in ("fifo", "causal", "total"):
         raise UsageError(f'order: "fifo", "causal" or "total", not {order!r}')
     if agreement not in ("plain", "uniform"):
@@ -411,6 +431,10 @@ def join(
     chosen: Protocol = protocol or ("urcgc" if order == "causal" else "views")
     if chosen not in ORDERS or order not in ORDERS[chosen]:
         raise UsageError(f"protocol={protocol!r} does not serve order={order!r}")
+    if url is not None and chosen != "views":
+        raise UsageError(f"a group of {chosen} is fixed from the start: its members are named with peers=")
     stream_of(group, "name")  # it has to be fit for the ids of streams
     addresses = tuple(map(check_peer, peers))
-    return Joining(group, addresses, listen or ANYWHERE, order, agreement == "uniform", views, chosen, timeout, state)
+    return Joining(
+        group, url, addresses, listen or ANYWHERE, order, agreement == "uniform", views, chosen, timeout, state
+    )

@@ -85,6 +85,8 @@ class Life:
     copies_left: int | None = None
     """It crashes when it has sent so many more copies."""
     doom: Doom | None = None
+    free_s: float = 0.0
+    """When it is done with what it is sending and taking in."""
     spins: int = 0
     spun_s: float = -1.0
 
@@ -98,8 +100,15 @@ class Life:
 
 class World:
     def __init__(
-        self, seed: int = 0, *, latency_s: float = 0.001, through_wire: bool = False, group: str = GROUP
+        self,
+        seed: int = 0,
+        *,
+        latency_s: float = 0.001,
+        send_s: float = 0.0,
+        through_wire: bool = False,
+        group: str = GROUP,
     ) -> None:
+        """`send_s` is what it costs a member to put one copy on its way, and to take one in: one after the other."""
         self.agenda = Agenda()
         self.lives: dict[str, Life] = {}
         self.sent: dict[EventId, Sent] = {}
@@ -113,6 +122,7 @@ class World:
         """Asked about every copy, by its number: "" to let it go, "loss", "late", or "crash" of the sender before
         it."""
         self._latency_s = latency_s
+        self._send_s = send_s
         self._through_wire = through_wire
         self.measure = False
 
@@ -224,12 +234,18 @@ class World:
                     copies = rule(sending, copies)
             message = wire.decode(frame) if self._through_wire else send.message
             for name, more_s in copies:
-                at_s = self.agenda.now_s + self._latency_s + more_s
-                self.agenda.at(at_s, self._arrive, name, Received(life.name, message))
+                sent_s = self.agenda.now_s
+                if self._send_s:
+                    sent_s = life.free_s = max(life.free_s, sent_s) + self._send_s
+                self.agenda.at(sent_s + self._latency_s + more_s, self._arrive, name, Received(life.name, message))
 
     def _arrive(self, name: str, received: Received) -> None:
-        if name in self.lives:
-            self._feed(self.lives[name], received)
+        life = self.lives.get(name)
+        if life is not None and self._send_s:
+            life.free_s = max(life.free_s, self.agenda.now_s) + self._send_s
+            self.agenda.at(life.free_s, self._feed, life, received)
+        elif life is not None:
+            self._feed(life, received)
 
     def _arm(self, life: Life) -> None:
         if life.machine is None:

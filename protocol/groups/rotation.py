@@ -46,8 +46,10 @@ class Settings:
 class Rotation:
     """Where this member is in the run."""
 
-    __slots__ = ("_eager", "_entered_at", "_heard_time", "_quiet", "_waits", "heard_at", "me", "members", "place",
-                 "quorum", "roll", "settings", "subrun")  # fmt: skip
+    __slots__ = (
+        "_eager", "_entered_at", "_heard_time", "_quiet", "_waits", "alone", "heard_at", "me", "members", "place",
+        "quorum", "roll", "settings", "subrun",
+    )  # fmt: skip
 
     def __init__(self, me: NodeId, members: tuple[NodeId, ...], settings: Settings) -> None:
         if me not in members or len(set(members)) != len(members):
@@ -64,7 +66,7 @@ class Rotation:
         self._quiet = 0
         self._entered_at = NEVER
         self._heard_time = NEVER
-        self._eager = self._waits = False
+        self.alone = self._eager = self._waits = False
 
     @property
     def k(self) -> int:
@@ -88,7 +90,10 @@ class Rotation:
 
     def enter(self, subrun: int, now: float) -> bool:
         """Go to a subrun; False if no coordinator was heard for so long that this member has to leave."""
-        self._quiet = 0 if self.heard_at == self.subrun else self._quiet + 1
+        heard = self.heard_at == self.subrun
+        self._quiet = 0 if heard else self._quiet + 1
+        self.alone = self._eager or not heard
+        self._eager = False
         self.subrun = subrun
         self._entered_at = now
         self._heard_time = NEVER
@@ -98,20 +103,20 @@ class Rotation:
     def addressees(self) -> tuple[NodeId, ...]:
         """Whom to tell that we are in this subrun: its coordinator; everyone, if they may not know that it has
         begun."""
-        together = self.heard_at == self.subrun - 1 and not self._eager
-        return (self.members[self.coordinator(self.subrun)],) if together else self.others
+        return self.others if self.alone else (self.members[self.coordinator(self.subrun)],)
 
     def hear(self, roll: Roll, now: float) -> bool:
         """The coordinator of this subrun has spoken; False if it says that this member is out."""
         self.roll = roll
         self.heard_at = self.subrun
         self._heard_time = now
-        self._eager = self._waits = False
+        self._waits = False
         return roll.expelled[self.place] < 0
 
     def hurry(self) -> None:
-        """Something came up after the coordinator had spoken: go on, and take the others along."""
-        self._eager = not self.roll.busy
+        """Something came up that this subrun's coordinator may not know of: go on when it has spoken, and take the
+        others along."""
+        self._eager = True
 
     def wait(self, waits: bool) -> None:
         """Something was asked for: it should be here before the next report, if it comes soon."""

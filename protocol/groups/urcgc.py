@@ -158,7 +158,7 @@ class Urcgc:
         report = Report(subrun, turn.roll, self._cuts, self._cleaning, tuple(self._accepted))
         if turn.coordinates:
             self._reports[turn.place] = report
-            if len(turn.addressees) > 1:
+            if turn.alone:
                 self._send(turn.others, report)
             self._decide_if_complete()
         else:

@@ -144,7 +144,7 @@ class Urgc:
         )
         if turn.coordinates:
             self._requests[turn.place] = request
-            if len(turn.addressees) > 1:
+            if turn.alone:
                 self._send(turn.others, request)
             self._decide_if_complete()
         else:

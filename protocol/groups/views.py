@@ -300,7 +300,8 @@ class Views:
                 return
             case Excluded(view):
                 if view > self.view:
-                    self._leave_group(Expelled(f"the group went on to view {view} without this member"))
+                    reason = f"the group went on to view {view} without this member"
+                    self._leave_group(Left() if self._leaving else Expelled(reason))
                 return
             case Welcome():
                 return
@@ -721,8 +722,7 @@ class Views:
         number, members = self.view + 1, value.next
         if self.me not in members:
             self._send(self._others(), Decided(self.view, self._applied - 1, value))
-            asked = self._leaving
-            self._leave_group(Left() if asked else Expelled(f"view {number} is without this member"))
+            self._leave_group(Left() if self._leaving else Expelled(f"view {number} is without this member"))
             return
         marks = dict(zip(self.members, value.marks, strict=True))
         self._past = _Past(self.view, self.members, self._decisions_first, self._decisions, self._store)
@@ -738,9 +738,11 @@ class Views:
     def _on_past(self, sender: NodeId, message: Message) -> None:
         """Somebody is in an earlier view: in the last one and still one of us, it is told how that ended."""
         past = self._past
-        if sender not in self.members or past is None or past.number != self.view - 1 or sender not in past.members:
+        if sender not in self.members:
             self._send((sender,), Excluded(self.view))
             return
+        if past is None or past.number != self.view - 1 or sender not in past.members:
+            return  # we came later, and cannot tell; it will find out, being one of those who decided it
         if not isinstance(message, Status | Lack) or message.view != past.number:
             return
         if isinstance(message, Status):

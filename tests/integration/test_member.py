@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import gossamer
+from gossamer.sdk.embedded import Embedded
 from gossamer.sdk.member import Member
 
 SCRIPT = Path(__file__).parent / "group_member.py"
@@ -122,6 +123,24 @@ def test_a_newcomer_begins_with_the_state_and_a_view() -> None:
     asyncio.run(main())
 
 
+def test_members_meet_through_a_broker() -> None:
+    async def main() -> None:
+        broker = await asyncio.to_thread(Embedded.start)
+        try:
+            members = list(await asyncio.gather(*(gossamer.join("g", broker.url)._join() for _ in range(3))))
+            await asyncio.gather(*(member.multicast({"n": n}, timeout=20) for n, member in enumerate(members)))
+            late = await gossamer.join("g", broker.url)
+            view = late.view or await asyncio.wait_for(anext(late), 20)
+            assert isinstance(view, gossamer.View)
+            assert set(view.members) == {*(member.id for member in members), late.id}
+            await late.multicast({"n": 3}, timeout=20)
+            await close([*members, late])
+        finally:
+            await asyncio.to_thread(broker.stop)
+
+    asyncio.run(main())
+
+
 def test_a_slow_application_skips_what_is_obsolete_within_a_view() -> None:
     async def main() -> None:
         (member,) = await founders(1, order="fifo")
@@ -136,6 +155,7 @@ def test_a_slow_application_skips_what_is_obsolete_within_a_view() -> None:
 def test_bad_arguments_are_the_callers_fault() -> None:
     for options in (
         {"order": "sorted"}, {"agreement": "some"}, {"protocol": "urgc", "order": "fifo"}, {"peers": ["nowhere"]},
+        {"url": "tcp://127.0.0.1:1", "order": "causal"},
     ):  # fmt: skip
         with pytest.raises(gossamer.UsageError):
             gossamer.join("g", **options)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Order, Timing, Views
-from gossamer.protocol.groups.wire import Casts, Data, Message, Ordered, Status
+from gossamer.protocol.groups.wire import Casts, Data, Decided, Message, Ordered, Status
 
 Kind = type[Urgc] | type[Urcgc]
 
@@ -373,3 +373,24 @@ def test_a_minority_stops_and_says_so(kind: Kind) -> None:
     world.run(3.0)
     assert [world.lives[name].out for name in "ab"] == ["heard no coordinator for 5 subruns"] * 2
     assert [len(world.lives[name].delivered()) for name in "cde"] == [50] * 3
+
+
+def test_a_newcomer_does_not_send_away_who_let_it_in() -> None:
+    """Found by the swarm: the coordinator tells only the newcomer how the view ended, and dies."""
+    world = World()
+    timing = Timing(suspect_s=0.2, exclude_s=0.4)
+
+    def founder(name: str) -> Machine:
+        return swarm.seated(name, tuple("abcd"), lambda view, members, starts: Views(
+            GROUP, name, members, view=view, starts=starts, timing=timing
+        ))  # fmt: skip
+
+    for name in "abcdx":
+        world.add(name, founder(name))
+    world.rules.append(DropIf(lambda sender, _, message: sender == "a" and isinstance(message, Decided | Status)))
+    world.agenda.run_until(lambda: world.lives["x"].view == 1, 5.0)
+    world.crash("a")
+    world.run(5.0)
+    assert all(world.lives[name].alive for name in "bcdx")
+    assert {world.lives[name].view for name in "bcdx"} == {2}
+    checkers.check_views(world)
