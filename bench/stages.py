@@ -83,7 +83,7 @@ def _cost(work: Callable[[], Any]) -> float:
 class _Nowhere:
     """A transport that takes everything and does nothing."""
 
-    failure, acked, limit, pending_bytes, patient_until_ns = None, 2**60, 2**61, 0, 2**62
+    open_until, posted_bytes, released_bytes, patient_until_ns = 2**62, 0, 0, 2**62
 
     def __init__(self) -> None:
         self.outbox: deque[bytes] = deque(maxlen=COUNT)

@@ -118,16 +118,12 @@ _names: set[str] = set()
 
 
 def is_plain(key: str | None, attributes: Attributes, body: bytes) -> bool:
-    """Whether these are surely good, as almost all are: the quick way to see it."""
+    """Whether these are surely good, as almost all are: names that were used before, and everyday values. The quick way
+    to see it."""
     if type(body) is not bytes or len(body) > BODY_BYTES_MAX:
         return False
     if key is not None and (type(key) is not str or len(key) > KEY_LENGTH_MAX or "\0" in key or not key.isascii()):
         return False
-    return _are_plain(attributes)
-
-
-def _are_plain(attributes: Attributes) -> bool:
-    """Names that were used before, and everyday values."""
     if type(attributes) is not dict or len(attributes) > ATTRIBUTES_MAX or not _names.issuperset(attributes):
         return False
     value: Any
@@ -160,7 +156,7 @@ def check_content(content: Content) -> Content:
         raise UsageError(f"body: bytes, at most {BODY_BYTES_MAX}")
     if not isinstance(content.attributes, dict) or len(content.attributes) > ATTRIBUTES_MAX:
         raise UsageError(f"attributes: a dict of at most {ATTRIBUTES_MAX}, not {_shown(content.attributes)}")
-    if _are_plain(content.attributes):
+    if is_plain(content.key, content.attributes, content.body):
         return content
     for name, value in content.attributes.items():
         if not (_is_text(name) and 0 < len(name) <= NAME_LENGTH_MAX):

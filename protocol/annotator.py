@@ -239,9 +239,18 @@ class Annotator:
     def count(self, key: str | None) -> bool:
         """Number one more event of which nothing but its key is to be said, and which is known to be good: the short
         way for the many. False if that key has something to carry: `event` is the way for all."""
-        if self._carrying and key in self._carrying:
-            return False
-        self._record(key, None)
+        if self._carrying:
+            if key in self._carrying:
+                return False
+            self._record(key, None)
+            return True
+        own = self._own  # what `_record` comes to, when nothing is carried
+        own.last = seq = self._next
+        own.keys[seq] = key
+        own.keys.pop(seq - own.reach, None)
+        if own.marks:
+            own.marks.pop(seq - own.reach, None)
+        self._next = seq + 1
         return True
 
     def event(

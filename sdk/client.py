@@ -42,9 +42,8 @@ from gossamer.sdk.transport import PACKET_EVENTS_MAX, Transport
 
 Ack = Literal["sent", "logged", "safe"]
 ACKS = ("sent", "logged", "safe")
-EVENTS_MAX = 65_536
 BYTES_MAX = 64 * 2**20
-"""The outgoing buffer: what is published and not logged."""
+"""The outgoing buffer: what is published and not logged, besides `EVENTS_MAX` of the transport."""
 YIELD_EVENTS = 256
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 _time_ns = time.time_ns
@@ -194,10 +193,10 @@ class Client:
         if type(attributes) is not dict or "specversion" in attributes:
             attributes, body, key = taken_apart(attributes, body, key)
         annotator, transport = self._annotator, self._transport
-        if annotator is None or self._closed or transport.failure is not None:
+        seq = -1 if annotator is None else annotator.next
+        full = seq > transport.open_until or transport.posted_bytes - transport.released_bytes >= BYTES_MAX
+        if annotator is None or self._closed or full:
             annotator = self._open()
-        seq = annotator.next
-        if seq - transport.acked > EVENTS_MAX or seq > transport.limit or transport.pending_bytes >= BYTES_MAX:
             raise BufferFull(f"{self.pending} events are published and not logged yet")
         if after:
             raise UsageError("after= is for groups with causal order, which this client is not in")
@@ -398,9 +397,7 @@ class Client:
     @property
     def _has_room(self) -> bool:
         annotator, transport = self._annotator, self._transport
-        if annotator is None or annotator.next > transport.limit:
-            return False
-        return self.pending < EVENTS_MAX and transport.pending_bytes < BYTES_MAX
+        return annotator is not None and annotator.next <= transport.open_until and transport.pending_bytes < BYTES_MAX
 
     def _post(self, contents: Sequence[Content]) -> EventId:
         """Hand over what the annotator has just numbered; the id is that of the last."""

@@ -75,6 +75,8 @@ from gossamer.sdk.spool import Spool
 PACKET_EVENTS_MAX = 512
 PACKET_BYTES_MAX = 512 * 1024
 """A packet is filled up to here; one event may be larger."""
+EVENTS_MAX = 65_536
+"""Published, and not logged yet."""
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
 GATHER_NS = 500_000
@@ -166,7 +168,7 @@ class Transport:
         self._unacked: deque[Packet] = deque()
         self.posted_bytes = 0
         """All that was put into the outbox; only the application counts it."""
-        self._released_bytes = 0
+        self.released_bytes = 0
         """What of that need not be kept any more; only who is at the socket counts it."""
         self._unsent = 0
         """How many of the last of these were not sent in this session."""
@@ -174,7 +176,9 @@ class Transport:
         self.acked = -1
         """Up to here the stream need not be kept any more."""
         self.limit = SEQ_MAX
-        """The last number that may be used."""
+        """The last number that may be used at all."""
+        self.open_until = -1
+        """The last number that there is room for now."""
         self.flying: deque[int] = deque()
         """The last seqs of packets that are on their way to the broker."""
         self.patient_until_ns = 0
@@ -230,7 +234,7 @@ class Transport:
     @property
     def pending_bytes(self) -> int:
         """Published, and not logged yet."""
-        return self.posted_bytes - self._released_bytes
+        return self.posted_bytes - self.released_bytes
 
     def start(self) -> None:
         _running.add(self)
@@ -475,6 +479,7 @@ class Transport:
             self.acks = Acks(self.acked, self.acked, self.acked)
             if self._spool is not None:
                 self._spool.begin(welcome.first)
+        self._make_room()
         self._on_opened(os.dup(self._descriptor))
         if self.reconnects == 0:
             self._on_welcome(welcome.stream, self._next)
@@ -496,6 +501,7 @@ class Transport:
 
     def _fail(self, error: GossamerError) -> None:
         self.failure = error
+        self.open_until = -1
         self._on_failed(error)
         for receiver in self._receivers.values():
             receiver.on_failed(error)
@@ -557,12 +563,16 @@ class Transport:
         while flying and flying[0] <= acks.sent:
             flying.popleft()
         self.acked = max(self.acks.safe, self.acks.logged)
+        self._make_room()
         while unacked and unacked[0].last <= self.acked:
-            self._released_bytes += len(unacked.popleft().blob)
+            self.released_bytes += len(unacked.popleft().blob)
         self._unsent = min(self._unsent, len(unacked))
         if self._spool is not None:
             self._spool.forget(self.acked)
         self._on_acks()
+
+    def _make_room(self) -> None:
+        self.open_until = min(self.acked + EVENTS_MAX, self.limit)
 
     def _resend(self, first: int) -> None:
         self.flying.clear()
@@ -621,6 +631,7 @@ class Transport:
                 self._resend(first)
             case Numbers(last=last):
                 self.limit = max(self.limit, last)
+                self._make_room()
                 self._on_acks()
             case Welcome() as welcome:
                 self._on_welcomed(welcome, time.monotonic())
