@@ -1,22 +1,14 @@
 """The `gossamer` command: one file a subcommand, errors as one line, exit code 2 for bad input, 1 for what failed."""
 
+import ast
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 import typer
 
-from gossamer.cli import lab
-from gossamer.cli.bench import bench
-from gossamer.cli.broker import broker
-from gossamer.cli.clients import pub, sub
-from gossamer.cli.demo import demo
-from gossamer.cli.expel import expel
-from gossamer.cli.log import log
-from gossamer.cli.logger import logger
-from gossamer.cli.match import match
-from gossamer.cli.status import status
-from gossamer.cli.top import top
-from gossamer.cli.up import up
 from gossamer.messages.errors import (
     BufferFull,
     ConnectionLost,
@@ -29,20 +21,50 @@ from gossamer.messages.errors import (
 FAILURES = (ConnectionLost, Timeout, BufferFull, NotAuthorized, Superseded)
 """What went wrong though it was asked for rightly: exit code 1."""
 
-app = typer.Typer(no_args_is_help=True, help="Content-based publish/subscribe that never stalls.")
-app.add_typer(lab.app, name="lab")
-app.command()(up)
-app.command()(broker)
-app.command()(logger)
-app.command()(log)
-app.command()(pub)
-app.command()(sub)
-app.command()(match)
-app.command()(status)
-app.command()(top)
-app.command()(expel)
-app.command()(demo)
-app.command()(bench)
+COMMANDS = {
+    "lab": "lab",
+    "up": "up",
+    "broker": "broker",
+    "logger": "logger",
+    "log": "log",
+    "pub": "clients",
+    "sub": "clients",
+    "match": "match",
+    "status": "status",
+    "top": "top",
+    "expel": "expel",
+    "demo": "demo",
+    "bench": "bench",
+}
+"""Each with the module that it is in: a broker's and a laboratory's imports take longer than many a command."""
+
+
+def _app(arguments: list[str]) -> typer.Typer:
+    """With the command that is asked for; with all to complete a line; with what each is for, to tell just that."""
+    app = typer.Typer(no_args_is_help=True, help="Content-based publish/subscribe that never stalls.")
+    app.callback()(root)
+    asked = [name for name in arguments[:1] if name in COMMANDS]
+    for name in asked or COMMANDS:
+        if arguments == ["--help"] and name != "lab":
+            app.command(name)(_summary(name))
+            continue
+        module = import_module(f"gossamer.cli.{COMMANDS[name]}")
+        if name == "lab":
+            app.add_typer(module.app, name=name)
+        else:
+            app.command()(getattr(module, name))
+    return app
+
+
+def _summary(name: str) -> Callable[[], None]:
+    """A command as far as `--help` tells of it, read and not imported."""
+    source = Path(__file__).with_name(f"{COMMANDS[name]}.py").read_text()
+    (found,) = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name)
+
+    def command() -> None: ...
+
+    command.__doc__ = ast.get_docstring(found)
+    return command
 
 
 def show_version(wanted: bool) -> None:
@@ -51,7 +73,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     _: bool = typer.Option(False, "--version", help="Show the version and exit.", callback=show_version, is_eager=True),
 ) -> None:
@@ -60,7 +81,7 @@ def root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; whatever is wrong is one clear line on stderr."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(_app(sys.argv[1:] if arguments is None else arguments))
     try:
         code = command.main(arguments, prog_name="gossamer", standalone_mode=False)
     except GossamerError as error:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gossamer.matching import Selector
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
@@ -34,11 +34,13 @@ from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
 from gossamer.protocol.durable import durable_id
 from gossamer.sdk.cloudevents import CloudEvent, taken_apart
-from gossamer.sdk.embedded import Embedded
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
 from gossamer.sdk.track import Beginning, start_of
 from gossamer.sdk.transport import PACKET_EVENTS_MAX, Transport
+
+if TYPE_CHECKING:
+    from gossamer.sdk.embedded import Embedded
 
 Ack = Literal["sent", "logged", "safe"]
 ACKS = ("sent", "logged", "safe")
@@ -105,7 +107,7 @@ class Client:
         timeout: float,
         publisher: str | None = None,
         spool: Spool | None = None,
-        embedded: Embedded | None = None,
+        embedded: "Embedded | None" = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._spooled = [] if spool is None else list(spool.unlogged)
@@ -494,7 +496,7 @@ def _weakly(method: Callable[..., None], call: Callable[..., None] | None = None
     return called
 
 
-def _end(transport: Transport, embedded: Embedded | None) -> None:
+def _end(transport: Transport, embedded: "Embedded | None") -> None:
     transport.close()
     if embedded is not None:
         embedded.stop()
@@ -584,6 +586,8 @@ class Connecting:
         urls = self._urls
         if urls is None:
             data, listen, peers = self._node_options
+            from gossamer.sdk.embedded import Embedded  # here: a broker is more than most clients need
+
             embedded = await asyncio.to_thread(Embedded.start, data=data, listen=listen, peers=peers)
             urls = (embedded.url,)
         try:
