@@ -16,6 +16,7 @@ does whoever begins in the past, or comes from another broker; for those what ca
 Only in a mesh without loggers is what falls out of the log lost, which is counted, and told (design §4.6).
 """
 
+import random
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +103,8 @@ class Subscriber:
         }  # fmt: skip
         semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
         self.purges = semantic != "off"
-        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, tally=tally)
+        rng = random.Random(key) if wanted.policy == "random" else None
+        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, rng=rng, tally=tally)
         self.granted = wanted.credit
         self.sent = 0
         self.lost = 0
@@ -128,7 +130,7 @@ class Subscriber:
             "delivered": feed.delivered,
             "obsoleted": feed.obsoleted,
             "left": feed.left,
-            "lost": self.lost,
+            "lost": self.lost + feed.lost,
             "queued": len(feed),
             "queued_bytes": feed.queue.bytes,
             "oldest_s": round(max(0.0, time() - came_ns / 1e9), 3) if came_ns else 0.0,
@@ -583,7 +585,7 @@ class Deliveries:
                 subscriber.sent += count
                 subscriber.feed.delivered += count
                 shared.setdefault(tuple(spans), []).append(subscriber)
-            elif batch.loose:
+            elif batch.loose and not subscriber.feed.lossy:
                 self._waiting[key] = None
                 self._fall(group, subscriber, batch, [])
             else:
@@ -985,11 +987,11 @@ class Deliveries:
                 self._read_on(group, subscriber)
                 if feed.behind and not len(feed):
                     break  # all that was read is sent
-        if subscriber.lost != subscriber.told[1]:
+        if subscriber.lost + feed.lost != subscriber.told[1] and subscriber.outlet.open:
             self._tell(subscriber)
 
     def _tell(self, subscriber: Subscriber) -> None:
-        told = subscriber.feed.obsoleted, subscriber.lost
+        told = subscriber.feed.obsoleted, subscriber.lost + subscriber.feed.lost
         if told != subscriber.told:
             subscriber.told = told
             subscriber.outlet.deliver(encode(Counts(subscriber.sub, *told)))

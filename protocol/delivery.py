@@ -31,6 +31,7 @@ most what one event gave rise to, and takes no more until there is room. Meanwhi
 from which they are offered again, each as if it came now, all of them, since what it will be shown is not known yet.
 """
 
+import random
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -43,7 +44,7 @@ from gossamer.messages.packet import Hole, Packet
 from gossamer.protocol.entries import Entry, Omitted
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, named
-from gossamer.protocol.purging import BYTES_MAX, PurgingBuffer, Semantic
+from gossamer.protocol.purging import BYTES_MAX, Overflow, PurgingBuffer, Semantic
 from gossamer.protocol.shown import Left, Shown, Slot, Verdict
 from gossamer.protocol.tally import Tally
 from gossamer.protocol.transactions import Applied, Assembler, Outcome
@@ -171,7 +172,19 @@ class Intake:
 class Feed:
     """What one subscription is sent: verdicts, and the queue in which they wait for its consumer."""
 
-    __slots__ = ("_overdue", "_tally", "behind", "delivered", "eager", "left", "obsoleted", "queue", "shown")
+    __slots__ = (
+        "_overdue",
+        "_tally",
+        "behind",
+        "delivered",
+        "eager",
+        "left",
+        "lossy",
+        "lost",
+        "obsoleted",
+        "queue",
+        "shown",
+    )
 
     def __init__(
         self,
@@ -179,12 +192,16 @@ class Feed:
         bytes_max: int = BYTES_MAX,
         *,
         semantic: Semantic = "eager",
+        rng: random.Random | None = None,
         tally: Tally | None = None,
     ) -> None:
+        """With `rng` it is never behind: when there is no room, something that waits is thrown out at random."""
         self._tally = tally
+        self.lossy = rng is not None
         self.eager = semantic == "eager"
         self.shown = Shown()
-        self.queue = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow="refuse")
+        overflow: Overflow = "refuse" if rng is None else "random"
+        self.queue = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow=overflow, rng=rng)
         self._overdue: deque[Entry] = deque()
         """What one event gave rise to and the queue had no room for."""
         self.behind = False
@@ -192,6 +209,8 @@ class Feed:
         self.delivered = 0
         self.obsoleted = 0
         """Events that match and were left out here, for something that is delivered or that has been told of."""
+        self.lost = 0
+        """Events that match and were thrown out."""
         self.left = 0
 
     @property
@@ -264,10 +283,19 @@ class Feed:
     def _note(self, omissions: Sequence[Omitted]) -> None:
         for omitted in omissions:
             item: Item = omitted.entry.payload
+            if omitted.newer is None:
+                self._lose(omitted.entry, item)
+                continue
             if item.is_event:
                 self._obsoleted(omitted.entry.stream, None if omitted.entry.head is None else omitted.entry.head.key)
             if item.lefts or item.replaced:
                 self._take_along(item, omitted, omissions)
+
+    def _lose(self, entry: Entry, item: Item) -> None:
+        if item.is_event:
+            self.lost += 1
+            if self._tally is not None:
+                self._tally.purge("queue", "room", entry.stream, None)
 
     def _obsoleted(self, stream: StreamId, key: str | None, events: int = 1) -> None:
         self.obsoleted += events

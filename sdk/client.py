@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, Literal
 
 from gossamer.matching import Selector
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
-from gossamer.messages.event import Attributes, Content, Event, is_plain
+from gossamer.messages.event import IDS_MAX, Attributes, Content, Event, is_plain
 from gossamer.messages.ids import EventId, StreamId, named_stream
 from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
 from gossamer.protocol.durable import durable_id
+from gossamer.protocol.obsolescence import named
 from gossamer.sdk.cloudevents import CloudEvent, taken_apart
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
@@ -116,6 +117,8 @@ class Client:
         self._embedded = embedded
         self._annotator: Annotator | None = None
         self._clock = HybridClock()
+        self._noted: dict[EventId, Event] = {}
+        self._noted_keys: dict[tuple[StreamId, str], EventId] = {}
         self._subscriptions: dict[int, Subscription] = {}
         self._numbered = 0
         self._waiters: dict[str, list[tuple[int, int, asyncio.Future[None]]]] = {ack: [] for ack in ACKS}
@@ -231,11 +234,14 @@ class Client:
         await client.delete("IBM", {"type": "quote", "reason": "delisted"})
         """
         await self._wait_for_room(timeout)
-        time_ns = self._clock.tick(_time_ns())
-        id = self._post((self._open().delete(key, attributes, scope=scope, time_ns=time_ns),))
+        id = self._delete(key, attributes, scope)
         if ack is not None:
             await self._wait_for(id.seq, ack, timeout)
         return id
+
+    def _delete(self, key: str, attributes: Attributes | None, scope: Scope) -> EventId:
+        time_ns = self._clock.tick(_time_ns())
+        return self._post((self._open().delete(key, attributes, scope=scope, time_ns=time_ns),))
 
     def transaction(self, *, ack: Ack | None = None, timeout: float | None = None) -> "Transaction":
         """Several events that are applied as one, or not at all.
@@ -275,16 +281,23 @@ class Client:
         """Where that broker is: other clients may connect there, too, also to one that is embedded here."""
         return self._transport.url
 
-    def seen(self, event: Event) -> None:
+    def seen(self, what: Event | Selector | str) -> tuple[EventId, ...]:
         """Take note of an event, so that what is published from here on comes after it, and who obsoletes it obsoletes
-        what it did.
+        what it did; or name those, of the last 1,024 that were noted, that match a selector and still hold.
 
-            event = await anext(sub)
-            client.seen(event)
-            await client.publish({"type": "correction"}, obsoletes=[event.id])
+            client.seen(await anext(sub))
+            await client.publish({"type": "summary"}, obsoletes=client.seen("symbol = 'IBM'"))
         """
-        self._open().seen(event)
-        self._clock.observe(event.time_ns, time.time_ns())
+        annotator = self._open()
+        if not isinstance(what, Event):
+            matches = (what if isinstance(what, Selector) else Selector(what)).matches
+            return tuple(id for id, noted in self._noted.items() if matches(noted.attributes))
+        assert what.id is not None, what
+        annotator.seen(what)
+        self._clock.observe(what.time_ns, time.time_ns())
+        if what.relation is None or not (what.relation.group or what.relation.part or what.relation.commit):
+            self._note(what.id, what)
+        return (what.id,)
 
     # Subscribing ----------------------------------------------------------------------------------------------------
 
@@ -322,6 +335,8 @@ class Client:
             durable_id(self._group, durable)
         if ack not in ("auto", "manual"):
             raise UsageError(f'ack: "auto" or "manual", not {ack!r}')
+        if policy == "random" and (begins is not None or durable is not None):
+            raise UsageError('policy="random" loses events: not with durable=, nor with another start than "new"')
         if ack == "manual" and durable is None:
             raise UsageError('ack="manual" is for durable subscriptions')
         text = str(selector if isinstance(selector, Selector) else Selector(selector))
@@ -437,6 +452,19 @@ class Client:
         except TimeoutError:
             raise Timeout(f"{what} within {timeout:g} s") from None
 
+    def _note(self, id: EventId, event: Event) -> None:
+        """Keep what `seen` may name: not the body, nor what a newer one of its key has made obsolete."""
+        gone = [] if event.key is None else [self._noted_keys.get((id.stream, event.key))]
+        gone += named(id, event.relation)
+        if len(self._noted) >= IDS_MAX:
+            gone.append(next(iter(self._noted)))
+        for each in gone:
+            if each is not None and (noted := self._noted.pop(each, None)) is not None and noted.key is not None:
+                self._noted_keys.pop((each.stream, noted.key), None)
+        self._noted[id] = Event(event.key, attributes=event.attributes, id=id)
+        if event.key is not None:
+            self._noted_keys[id.stream, event.key] = id
+
     def _unsubscribe(self, subscription: Subscription, forget: bool = False) -> None:
         self._subscriptions.pop(subscription.number, None)
         self._transport.unsubscribe(subscription, forget)
@@ -546,12 +574,15 @@ class Transaction:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None or not self._parts:
             return  # nothing of it is published
-        client = self._client
-        await client._wait_for_room(self._timeout)
-        contents = client._open().transaction(self._parts, time_ns=client._clock.tick(time.time_ns()))
-        self.id = client._post(contents)
+        await self._client._wait_for_room(self._timeout)
+        self.id = self._commit()
         if self._ack is not None:
-            await client._wait_for(self.id.seq, self._ack, self._timeout)
+            await self._client._wait_for(self.id.seq, self._ack, self._timeout)
+
+    def _commit(self) -> EventId:
+        client = self._client
+        contents = client._open().transaction(self._parts, time_ns=client._clock.tick(time.time_ns()))
+        return client._post(contents)
 
 
 class Connecting:

@@ -252,6 +252,8 @@ class Subscription:
 
         await sub.update("price > 200 OR symbol = 'IBM'")
         """
+        if self._closed:
+            raise UsageError("the subscription is closed")
         self.selector = str(selector if isinstance(selector, Selector) else Selector(selector))
         await self._settle()
 
@@ -575,7 +577,7 @@ def check_options(buffer: int, policy: str, order: str) -> None:
     """Refuse at the caller what no broker would take."""
     if not isinstance(buffer, int) or not 1 <= buffer <= 1_000_000:
         raise UsageError(f"buffer: 1 to 1000000 events, not {buffer!r}")
-    if policy not in ("eager", "lazy", "none"):
-        raise UsageError(f'policy: "eager", "lazy" or "none", not {policy!r}')
+    if policy not in ("eager", "lazy", "random", "none"):
+        raise UsageError(f'policy: "eager", "lazy", "random" or "none", not {policy!r}')
     if order not in ("fifo", "none"):
         raise UsageError(f'order: "fifo" or "none", not {order!r}')

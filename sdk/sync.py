@@ -99,6 +99,27 @@ class Subscription:
         self.close()
 
 
+class Transaction(asynchronous.Transaction):
+    """What is published in it is applied as one."""
+
+    def __init__(self, client: "Client", ack: Ack | None, timeout: float | None) -> None:
+        super().__init__(client._client, ack, timeout)
+        self._sync = client
+
+    def __enter__(self) -> "Transaction":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None or not self._parts:
+            return  # nothing of it is published
+        wait = self._sync._wait
+        wait(self._client._wait_for_room(self._timeout))
+        with self._sync._lock:
+            self.id = self._commit()
+        if self._ack is not None:
+            wait(self._client._wait_for(self.id.seq, self._ack, self._timeout))
+
+
 class Client:
     """A connection to the mesh; use `connect`."""
 
@@ -157,13 +178,34 @@ class Client:
         with self._lock:
             return self._client.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes)
 
-    def delete(self, key: str, attributes: Attributes | None = None, *, ack: Ack | None = None) -> EventId:
+    def delete(
+        self,
+        key: str,
+        attributes: Attributes | None = None,
+        *,
+        scope: Scope = "publisher",
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> EventId:
         """Publish a tombstone: the key has no value any more.
 
         client.delete("IBM")
         """
+        self._wait(self._client._wait_for_room(timeout))
         with self._lock:
-            return self._wait(self._client.delete(key, attributes, ack=ack))
+            id = self._client._delete(key, attributes, scope)
+        if ack is not None:
+            self._wait(self._client._wait_for(id.seq, ack, timeout))
+        return id
+
+    def transaction(self, *, ack: Ack | None = None, timeout: float | None = None) -> "Transaction":
+        """Several events that are applied as one, or not at all.
+
+        with client.transaction() as tx:
+            tx.publish({"account": "a", "balance": 90}, key="a")
+            tx.publish({"account": "b", "balance": 110}, key="b")
+        """
+        return Transaction(self, ack, timeout)
 
     def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
         """Wait until everything that was published so far is acknowledged.
@@ -194,13 +236,14 @@ class Client:
         )
         return Subscription(self, self._wait(subscribing))
 
-    def seen(self, event: Event) -> None:
-        """Take note of an event; see `gossamer.Client.seen`.
+    def seen(self, what: Event | Selector | str) -> tuple[EventId, ...]:
+        """Take note of an event, or name those that match; see `gossamer.Client.seen`.
 
         client.seen(sub.get())
+        client.publish({"type": "summary"}, obsoletes=client.seen("symbol = 'IBM'"))
         """
         with self._lock:
-            self._client.seen(event)
+            return self._client.seen(what)
 
     @property
     def pending(self) -> int:
@@ -211,6 +254,16 @@ class Client:
     def stream(self) -> StreamId:
         """The id of this client's stream."""
         return self._client.stream
+
+    @property
+    def node(self) -> str | None:
+        """The broker that this client is with."""
+        return self._client.node
+
+    @property
+    def url(self) -> str:
+        """Where that broker is."""
+        return self._client.url
 
     def close(self) -> None:
         """Send what is not sent, say goodbye, and end all subscriptions.

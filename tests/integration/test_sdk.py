@@ -186,6 +186,25 @@ def test_a_transaction_comes_whole(broker):
     run(main)
 
 
+def test_what_was_seen_is_named_by_a_selector(broker):
+    async def main():
+        async with two(broker.url, broker.url) as (desk, auditor):
+            sub = await auditor.subscribe("order IS NOT NULL")
+            for n, order in enumerate((7, 8, 7, 7)):
+                await desk.publish({"order": order, "n": n}, key="state" if n == 2 else None)
+            await desk.publish({"order": 7, "n": 4}, key="state")
+            seen = [auditor.seen(await anext(sub))[0] for _ in range(5)]
+            assert auditor.seen("order = 7") == (seen[0], seen[3], seen[4])  # 2 is obsolete by 4, of the same key
+            assert auditor.seen(gossamer.attr.order == 8) == (seen[1],)
+            closing = await auditor.publish({"order": 7, "closed": True}, obsoletes=auditor.seen("order = 7"))
+            event = await anext(sub)
+            assert (event.id, set(event.relation.ids)) == (closing, {*auditor.seen("order = 7"), seen[2]})
+            auditor.seen(event)
+            assert auditor.seen("order = 7") == (closing,)
+
+    run(main)
+
+
 def test_groups_do_not_hear_each_other(broker):
     async def main():
         async with gossamer.connect(broker.url, group="a") as one, gossamer.connect(broker.url, group="b") as other:
@@ -314,6 +333,29 @@ def test_publish_nowait_says_when_there_is_no_room(mesh):
                 await client.publish({"n": -1}, timeout=0.1)
 
     run(main)
+
+
+def test_a_queue_that_throws_out_at_random_is_never_behind_and_counts_what_is_lost(broker):
+    count = 5_000
+
+    async def main():
+        async with two(broker.url, broker.url) as (publisher, subscriber):
+            sub = await subscriber.subscribe("n >= 0", buffer=50, policy="random")
+            for n in range(count):
+                await publisher.publish({"n": n}, key="k" if n % 2 else None)
+            await publisher.flush()
+            await publisher.publish({"n": count})
+            found = [await anext(sub)]
+            while found[-1].attributes["n"] < count - 100:  # the last ones may be thrown out, too
+                found.append(await anext(sub))
+            assert seqs(found) == sorted(set(seqs(found)))
+            assert 0 < sub.stats.lost < count
+            assert sub.stats.obsoleted == 0
+            with pytest.raises(gossamer.UsageError, match="random"):
+                await subscriber.subscribe("", policy="random", start="all")
+
+    run(main)
+    assert broker.clients.counters.fallen_behind == 0
 
 
 # Waiting, ending, failing ---------------------------------------------------------------------------------------------
