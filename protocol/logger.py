@@ -40,6 +40,9 @@ _Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Call
 """Records under way to the disk, whom to acknowledge them to, and what else waits for them."""
 
 
+SHARE_S = 0.25
+LOADS_MAX = 8
+"""Reads for repairs under way, one for each who asks: a thousand of them would keep the disk from writing."""
 READS_MAX = 64
 """Of one broker that wait for their turn; more are not answered, and asked again."""
 AGE_STEP = 1 / 256
@@ -96,8 +99,9 @@ class LoggerRole:
     """Stores, acknowledges, answers, collects."""
 
     __slots__ = (
-        "_acknowledge", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_reads", "_retired",
-        "_scanning", "_stability", "_token", "_tokens", "_tokens_at", "_unsaved", "_waiting", "bytes", "logs",
+        "_acknowledge", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_reads", "_requesters",
+        "_retired", "_scanning", "_served", "_served_at", "_stability", "_token", "_tokens", "_tokens_at", "_unsaved",
+        "_waiting", "bytes", "logs",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +134,10 @@ class LoggerRole:
         """The one that is read now: its token, whom for, and what is known of what is lacking."""
         self._tokens = ctx.config.service_limit_per_s
         self._tokens_at = 0.0
+        self._served: dict[NodeId, int] = {}
+        """What each has had lately."""
+        self._served_at = 0.0
+        self._requesters = 1
         self.logs: dict[StreamId, Log] = {}
         for name, found in (stored.streams if stored else {}).items():
             log = self.logs[name] = Log()
@@ -242,7 +250,7 @@ class LoggerRole:
                 if span.stream in self._retired:
                     _append(gone, span.stream, span.ranges)
                 continue
-            if not self._has_tokens():
+            if not self._may_answer(sender):
                 self._ctx.send(sender, Busy())
                 break
             from_disk, before = IntervalSet(), len(packets)
@@ -261,13 +269,17 @@ class LoggerRole:
             _append(gone, span.stream, collected.ranges())
             _append(void, span.stream, never.ranges())
             # What may still come costs nothing: a request that cannot be answered must not starve one that can.
-            self._tokens -= len(packets) - before + len(from_disk) + len(collected) + len(never)
+            cost = len(packets) - before + len(from_disk) + len(collected) + len(never)
+            self._tokens -= cost
+            self._served[sender] = self._served.get(sender, 0) + cost
         self._send_packets(sender, packets)
         if gone:
             self._ctx.send(sender, Gone(tuple(gone), False))
         if void:
             self._ctx.send(sender, Gone(tuple(void), True))
-        if load:
+        if load and (sender in self._loads.values() or len(self._loads) >= LOADS_MAX):
+            self._ctx.send(sender, Busy())  # the disk is for writing first
+        elif load:
             self._load(sender, load)
 
     def on_loaded(self, token: int, packets: tuple[Packet, ...]) -> tuple[Packet, ...]:
@@ -288,12 +300,19 @@ class LoggerRole:
         if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
             self._ctx.send(to, Repair(chosen))
 
-    def _has_tokens(self) -> bool:
-        """A token bucket of a quarter of a second's answers: what is over the limit is not answered but said."""
-        limit = self._ctx.config.service_limit_per_s
-        elapsed_s, self._tokens_at = self._ctx.now - self._tokens_at, self._ctx.now
-        self._tokens = min(limit / 4, self._tokens + elapsed_s * limit)
-        return self._tokens > 0
+    def _may_answer(self, sender: NodeId) -> bool:
+        """A token bucket of a quarter of a second's answers: what is over the limit is not answered but said. While
+        there are few left, who has had its share is put off for the others."""
+        limit, now = self._ctx.config.service_limit_per_s, self._ctx.now
+        self._tokens = min(limit * SHARE_S, self._tokens + (now - self._tokens_at) * limit)
+        self._tokens_at = now
+        if now - self._served_at >= SHARE_S:
+            self._requesters = max(1, len(self._served))
+            self._served, self._served_at = {}, now
+        requesters = max(self._requesters, len(self._served))
+        share = limit * SHARE_S / requesters
+        scarce = requesters > 1 and self._tokens < limit * SHARE_S / 2
+        return self._tokens > 0 and not (scarce and self._served.get(sender, 0) >= share)
 
     # Being read -----------------------------------------------------------------------------------------------------
 

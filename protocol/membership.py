@@ -317,10 +317,15 @@ class Membership:
         return self._ctx.logger or bool(self.loggers)
 
     @property
+    def is_lost(self) -> bool:
+        """Whether this node has not found the mesh yet: it knows nobody, and may be known to all."""
+        return not self.introduced and not self._founded
+
+    @property
     def leads(self) -> bool:
         """Whether this node speaks for the mesh: the first logger by name, or the first member if there is none; but
         never one that has not found the mesh yet."""
-        if not self.introduced and not self._founded:
+        if self.is_lost:
             return False
         if self._ctx.logger:
             return all(self._ctx.node < node for node in self.loggers)

@@ -441,7 +441,7 @@ class Node:
     def _acknowledge_and_collect(self) -> None:
         if self.membership.has_loggers and self._stays:
             self.exchange.tell(self._sinks())
-        if self.logger is not None:
+        if self.logger is not None and not self.membership.is_lost:  # or it would wait for nobody
             self.logger.collect()
             for node in (*self.membership.others, *self.membership.durables):
                 if self._heard.setdefault(node, self._ctx.now) + self._ctx.config.expire_s < self._ctx.now:

@@ -139,3 +139,17 @@ def test_who_wants_to_leave_is_not_kept_by_what_others_go_on_publishing() -> Non
             mesh.leave("c")
     assert mesh.status("c") == "outside"
     assert mesh.settle()
+
+
+def test_a_new_logger_that_knows_nobody_yet_collects_nothing() -> None:
+    """Others know it, and send it what is published; but nobody has told it whom to wait for."""
+    mesh = Mesh("ab", "K", config=Config(retain_s=0.2, round_interval_max_s=0.25, positions_rounds=1))
+    for way in ("K->J", "a->J", "b->J"):
+        for kind in ("Sponsor", "Roster"):
+            mesh.drop(way, kind, None)
+    mesh.add("J", logger=True)
+    mesh.run(2.0)
+    mesh.isolate("b")
+    mesh.publish("a", 3)
+    mesh.run(5.0)
+    assert mesh.stored("J") == ["a:0-2"]

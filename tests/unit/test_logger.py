@@ -440,6 +440,39 @@ def test_collected_takes_the_word_of_every_logger_and_void_that_of_one(void):
         assert [effect.reason for effect in receive(me, "L", gone)[:1]] == ["collected"]
 
 
+# A crowd -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_who_asks_for_much_does_not_keep_others_from_being_answered():
+    bench = Bench(service_limit_per_s=80.0)
+    bench.stored(*(packet(seq) for seq in range(100)))
+    for seq in range(100):
+        bench.buffer.add(packet(seq), 0)
+
+    def answered(sender, seq):
+        return any(isinstance(effect.message, Repair) for effect in bench.recover(span(seq, seq), sender=sender))
+
+    served = {"greedy": 0, "modest": 0}
+    for step in range(40):
+        bench.ctx.now = step * 0.05
+        for seq in range(10):
+            served["greedy"] += answered("greedy", seq)
+        served["modest"] += answered("modest", step)
+    assert served["modest"] >= 30
+    assert served["greedy"] >= 60, "and what is left is its"
+
+
+def test_reads_for_repairs_are_few_at_a_time_and_one_for_each_who_asks():
+    bench = Bench(service_limit_per_s=10**6)
+    bench.stored(*(packet(seq) for seq in range(100)))
+    asked = [bench.recover(span(0, 50), sender=f"c{number % 20}") for number in range(40)]
+    loads = [effect for effects in asked for effect in effects if isinstance(effect, Load)]
+    busy = [effect for effects in asked for effect in effects if isinstance(effect, Send) and effect.message == Busy()]
+    assert (len(loads), len(busy)) == (8, 32)
+    bench.logger.on_loaded(loads[0].token, (packet(0),))
+    assert any(isinstance(effect, Load) for effect in bench.recover(span(0, 50), sender="c30"))
+
+
 # Too much ------------------------------------------------------------------------------------------------------------
 
 
