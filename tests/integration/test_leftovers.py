@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import zmq
 
 import gossamer
 from clients import run, seqs, take
@@ -26,7 +27,13 @@ def descriptors():
 
 
 def standing():
-    """What there is before a test begins, without what the one before it has forgotten."""
+    """What there is before a test begins, without what the one before it has forgotten, and with what pyzmq keeps for
+    the life of the process once something was sent without a copy."""
+    with zmq.Context() as context, context.socket(zmq.PUSH) as push, context.socket(zmq.PULL) as pull:
+        pull.bind("inproc://standing")
+        push.connect("inproc://standing")
+        push.send(bytes(1_000_000), copy=False)
+        pull.recv()
     gc.collect()
     until(lambda: "gossamer client" not in threads())
     return threads(), descriptors()
