@@ -20,6 +20,9 @@ NEVER = float("inf")
 HEARTBEAT_S, HEARTBEAT_MAX_S, BACKOFF = 0.25, 32.0, 2.0
 RESEND_S = 0.25
 
+Id = tuple[str, int]
+"""A stream and a seq."""
+
 
 class Service:
     """How many repairs a node makes: so many a second, in bursts of a quarter of a second's (protocol/logger.py)."""
@@ -59,18 +62,21 @@ class Lbrm:
         self._loggers = loggers
         self._service = Service(config.service_limit_per_s)
         self._next: dict[str, int] = {}
-        self._unlogged: dict[tuple[str, int], Packet] = {}
+        self._unlogged: dict[Id, tuple[float, Packet]] = {}
+        """What no logger acknowledged, and when it was sent last; the oldest first, like what is missing."""
         self._has: dict[str, IntervalSet] = {}
         self._last: dict[str, int] = {}
         """How far each stream is known to reach."""
-        self._log: dict[tuple[str, int], Packet] = {}
-        self._missing: dict[tuple[str, int], None] = {}
-        self._tick_s = NEVER
+        self._log: dict[Id, Packet] = {}
+        self._missing: dict[Id, float] = {}
+        """When each was asked for last."""
         self._beat_s = NEVER
         self._beat_interval_s = HEARTBEAT_S
 
     def next_deadline(self) -> float:
-        return min(self._tick_s, self._beat_s)
+        sent_s = next(iter(self._unlogged.values()))[0] if self._unlogged else NEVER
+        asked_s = next(iter(self._missing.values())) if self._missing else NEVER
+        return min(sent_s + RESEND_S, asked_s + RESEND_S, self._beat_s)
 
     def handle(self, given: Input, now: float, /) -> list[Effect]:
         match given:
@@ -79,10 +85,10 @@ class Lbrm:
                     case Data():
                         return self._on_data(message, now)
                     case Repair():
-                        return [effect for packet in message.packets for effect in self._take(packet, now)]
+                        return [effect for packet in message.packets for effect in self._take(packet)]
                     case Idle():
                         return self._request(
-                            [gap for beat in message.beats for gap in self._learn(beat.stream, beat.last)], now
+                            [gap for beat in message.beats for gap in self._learn(beat.stream, beat.last, now)]
                         )
                     case Recover():
                         return self._on_recover(sender, message, now)
@@ -92,7 +98,7 @@ class Lbrm:
             case Publish(stream, contents):
                 return self._publish(stream, contents, now)
             case Wake():
-                return [*(self._on_tick(now) if self._tick_s <= now else ()), *self._beat(now)]
+                return [*self._resend(now), *self._ask_again(now), *self._beat(now)]
             case Start():
                 return [Became("member")]
         return []
@@ -103,11 +109,19 @@ class Lbrm:
         packet = pack(stream, self._next.get(stream, 0), contents)
         self._next[stream] = packet.last + 1
         if not self._logger:
-            self._unlogged[stream, packet.first] = packet
-            self._tick(now)
+            self._unlogged[stream, packet.first] = now, packet
         self._beat_interval_s = HEARTBEAT_S
         self._beat_s = now + HEARTBEAT_S
-        return [*self._take(packet, now), Send(self._others, Data(self._id, packet))]
+        return [*self._take(packet), Send(self._others, Data(self._id, packet))]
+
+    def _resend(self, now: float) -> list[Effect]:
+        late = [event for event, (sent_s, _) in self._unlogged.items() if sent_s + RESEND_S <= now]
+        effects: list[Effect] = []
+        for event in late:
+            _, packet = self._unlogged.pop(event)
+            self._unlogged[event] = now, packet
+            effects.append(Send(self._loggers, Data(self._id, packet)))
+        return effects
 
     def _beat(self, now: float) -> list[Effect]:
         if self._beat_s > now:
@@ -121,24 +135,25 @@ class Lbrm:
 
     def _on_data(self, data: Data, now: float) -> list[Effect]:
         packet = data.packet
-        gaps = self._learn(packet.stream, packet.first - 1)
-        effects = self._take(packet, now)
+        gaps = self._learn(packet.stream, packet.first - 1, now)
+        effects = self._take(packet)
         if self._logger:
             ack = Positions(1, 1, 0, 0, (Position(packet.stream, packet.first),))
             effects.append(Send((data.origin,), ack))
-        return [*effects, *self._request(gaps, now)]
+        return [*effects, *self._request(gaps)]
 
-    def _learn(self, stream: str, last: int) -> list[tuple[str, int]]:
-        """A stream reaches so far: what of it was not known to exist is missing."""
+    def _learn(self, stream: str, last: int, now: float) -> list[Id]:
+        """A stream reaches so far: what of it was not known to exist is missing. The logger has nobody to ask: senders
+        send it what it did not acknowledge."""
         known = self._last.get(stream, -1)
         if last <= known:
             return []
         self._last[stream] = last
-        gaps = [(stream, seq) for seq in range(known + 1, last + 1)]
-        self._missing.update(dict.fromkeys(gaps))
+        gaps = [] if self._logger else [(stream, seq) for seq in range(known + 1, last + 1)]
+        self._missing.update(dict.fromkeys(gaps, now))
         return gaps
 
-    def _take(self, packet: Packet, now: float) -> list[Effect]:
+    def _take(self, packet: Packet) -> list[Effect]:
         stream, seq = packet.stream, packet.first
         self._last[stream] = max(self._last.get(stream, -1), seq)
         self._missing.pop((stream, seq), None)
@@ -150,25 +165,15 @@ class Lbrm:
             self._log[stream, seq] = packet
         return [Deliver(packet)]
 
-    def _request(self, gaps: list[tuple[str, int]], now: float) -> list[Effect]:
-        """The logger has nobody to ask: senders send it what it did not acknowledge."""
-        gaps = [gap for gap in gaps if gap in self._missing]
-        if not gaps or self._logger:
-            return []
-        self._tick(now)
-        return [Send(self._loggers, Recover(_spans(gaps)))]
+    def _request(self, gaps: list[Id]) -> list[Effect]:
+        return [Send(self._loggers, Recover(_spans(gaps)))] if gaps else []
 
-    def _tick(self, now: float) -> None:
-        if self._tick_s == NEVER:
-            self._tick_s = now + RESEND_S
-
-    def _on_tick(self, now: float) -> list[Effect]:
-        self._tick_s = NEVER
-        effects: list[Effect] = [Send(self._loggers, Data(self._id, packet)) for packet in self._unlogged.values()]
-        effects += self._request(list(self._missing), now)
-        if self._unlogged:
-            self._tick(now)
-        return effects
+    def _ask_again(self, now: float) -> list[Effect]:
+        late = [event for event, asked_s in self._missing.items() if asked_s + RESEND_S <= now]
+        for event in late:
+            del self._missing[event]
+            self._missing[event] = now
+        return self._request(late)
 
     # Logger ---------------------------------------------------------------------------------------------------------
 
@@ -183,7 +188,7 @@ class Lbrm:
         return effects
 
 
-def _spans(events: list[tuple[str, int]]) -> tuple[Span, ...]:
+def _spans(events: list[Id]) -> tuple[Span, ...]:
     """In as few ranges as there are."""
     streams: dict[str, IntervalSet] = {}
     for stream, seq in events:
