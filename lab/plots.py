@@ -16,6 +16,7 @@ Row = Mapping[str, Value]
 
 WIDTH_IN, HEIGHT_IN = 5.0, 3.6
 COLUMNS_MAX = 3
+TICKS_MAX = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,8 @@ class Panel:
 
 def save(path: Path, title: str, panels: Sequence[Panel], rows: Sequence[Row]) -> None:
     """Write a picture; the ending of the name says which kind: .svg, .png, .pdf."""
-    figure = _figure(title, panels, rows)
     try:
-        figure.savefig(path, dpi=150)
+        _write(path, None, title, panels, rows)
     except ValueError as error:  # matplotlib's word for an ending that it does not know
         raise UsageError(f"{path}: {str(error).splitlines()[0]}") from None
     except OSError as error:
@@ -49,16 +49,28 @@ def save(path: Path, title: str, panels: Sequence[Panel], rows: Sequence[Row]) -
 def svg(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
     """A picture to be put into a page."""
     written = BytesIO()
-    _figure("", panels, rows).savefig(written, format="svg", metadata={"Date": None})
+    _write(written, "svg", "", panels, rows)
     text = written.getvalue().decode()
     return text[text.index("<svg") :]
 
 
-def _figure(title: str, panels: Sequence[Panel], rows: Sequence[Row]) -> "Figure":
+def _write(to: Path | BytesIO, kind: str | None, title: str, panels: Sequence[Panel], rows: Sequence[Row]) -> None:
     try:
-        from matplotlib.figure import Figure
+        from matplotlib import rc_context
     except ImportError:
         raise UsageError("plots need matplotlib: pip install 'gossamer[lab]'") from None
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "gossamer"}):  # text as text, and the same every time
+        drawn = _figure(title, panels, rows)
+        drawn.savefig(to, format=kind, dpi=150, metadata={"Date": None} if _is_svg(to, kind) else None)
+
+
+def _is_svg(to: Path | BytesIO, kind: str | None) -> bool:
+    return kind == "svg" or (isinstance(to, Path) and to.suffix == ".svg")
+
+
+def _figure(title: str, panels: Sequence[Panel], rows: Sequence[Row]) -> "Figure":
+    from matplotlib.figure import Figure
+
     columns = min(len(panels), COLUMNS_MAX)
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(WIDTH_IN * columns, HEIGHT_IN * lines), layout="constrained")
@@ -79,7 +91,8 @@ def _draw(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
         if panel.kind == "bar":
             width = 0.8 / (len(curves) * len(panel.y))
             axes.bar([at + place * width for at in range(len(xs))], ys, width, label=label)
-            axes.set_xticks([at + 0.4 - width / 2 for at in range(len(xs))], [str(x) for x in xs], fontsize=6)
+            if len(xs) <= TICKS_MAX:
+                axes.set_xticks([at + 0.4 - width / 2 for at in range(len(xs))], [str(x) for x in xs], fontsize=6)
         else:
             errors = [row.get(f"{y}_ci") or 0.0 for row in points]
             axes.errorbar(xs, ys, yerr=errors if any(errors) else None, label=label, marker="o", markersize=3)

@@ -44,6 +44,14 @@ def test_the_highest_rate_is_found_by_halving() -> None:
     assert alone < chained
 
 
+def test_a_member_of_a_larger_mesh_pays_little_more_and_everybody_is_reached() -> None:
+    result = registry.find("scale").run(members="16,32,64", messages=8, streams=4, view=12)
+    assert {claim.holds for claim in result.claims} == {True}, result.claims
+    sent = {(row["curve"], row["members"]): row["kbytes"] for row in result.rows}
+    for curve in ("repair", "push", "partial"):
+        assert sent[curve, 16] < sent[curve, 64] < 2.5 * sent[curve, 16]
+
+
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -55,6 +63,8 @@ def test_the_highest_rate_is_found_by_halving() -> None:
         ("psrm-naive", {"nodes": 1}),
         ("psrm-parameters", {"policies": "greedy"}),
         ("psrm-parameters", {"goal": 0.0}),
+        ("scale", {"members": "5", "streams": 10}),
+        ("scale", {"curves": "wide"}),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, parameters: dict[str, registry.Value]) -> None:
