@@ -13,7 +13,10 @@ SEEN: dict[str, tuple[dict[str, registry.Value], tuple[str, ...]]] = {
     ),
     "overhead-vs-senders": ({"seeds": 1}, ()),
     "overhead-vs-loss": ({"seeds": 1}, ()),
-    "selection-bias": ({"seeds": 3}, ("uniform < linear < quadratic in latency",)),
+    "selection-bias": (
+        {"seeds": 3},
+        ("uniform < linear < quadratic in latency", "the reverse in what goes through the hub, with loss at links"),
+    ),
     "switching": ({"seeds": 1}, ()),
     "psrm-naive": ({"seeds": 1}, ()),
     "psrm-throughput": ({"rates": "10,50,100,150", "policies": "random,lazy,eager", "seeds": 1}, ()),
