@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from gossamer.bench import logging, matching, measure, purging, receiving, replay, signatures, simulator
+from gossamer.bench import groups, logging, matching, measure, purging, receiving, replay, signatures, simulator
 
 BENCHMARKS: dict[str, measure.Benchmark] = {
+    "groups": groups.rows,
     "logging": logging.rows,
     "matching": matching.rows,
     "purging": purging.rows,

@@ -58,8 +58,8 @@ ORDERS: dict[str, tuple[Order, ...]] = {"views": ("fifo", "causal", "total"), "u
 PENDING_MAX = 65_536
 LEAVE_S = 5.0
 JOIN_S = 30.0
-SUBRUN_S = 0.25
-"""Of urgc and urcgc: a member whose process gets no time for a tenth of a second is not silent yet."""
+SUBRUN_S, SILENCE = 0.25, 8
+"""Of urgc and urcgc: a member is expelled after two seconds; processes on a busy machine get no time for long."""
 ANYWHERE = "tcp://127.0.0.1:0"
 QUEUE_MAX = 2**30
 
@@ -136,8 +136,8 @@ class Member:
         """The same without waiting; `settled(id)` waits for it. `BufferFull` if too much is under way."""
         self._check()
         seq = self._annotator.next
-        if seq - self._settled > PENDING_MAX:
-            raise BufferFull(f"{seq - self._settled - 1} messages are under way")
+        if self.pending >= PENDING_MAX:
+            raise BufferFull(f"{self.pending} messages are under way")
         names = tuple(after)
         if names and not self._causal:
             raise UsageError('after= is for order="causal"; in total order a message comes after all before it')
@@ -146,6 +146,11 @@ class Member:
         )
         self._runtime.submit(Multicast((content,), names))
         return EventId(self.stream, seq)
+
+    @property
+    def pending(self) -> int:
+        """How many of our messages are under way: not delivered here yet."""
+        return self._annotator.next - 1 - self._settled
 
     async def settled(self, id: EventId, timeout: float | None = None) -> None:
         """Wait until a message of ours is delivered here (or left out, for one that obsoletes it)."""
@@ -374,9 +379,9 @@ class Joining:
         def make(view: int, members: tuple[NodeId, ...], starts: tuple[int, ...]) -> Machine:
             match self._protocol:
                 case "urgc":
-                    return Urgc(group, me, members, Settings(subrun_s=SUBRUN_S, uniform=uniform))
+                    return Urgc(group, me, members, Settings(subrun_s=SUBRUN_S, silence=SILENCE, uniform=uniform))
                 case "urcgc":
-                    return Urcgc(group, me, members, Settings(subrun_s=SUBRUN_S, uniform=uniform))
+                    return Urcgc(group, me, members, Settings(subrun_s=SUBRUN_S, silence=SILENCE, uniform=uniform))
                 case _:
                     return Views(group, me, members, view=view, starts=starts, order=self._order, uniform=uniform)
 

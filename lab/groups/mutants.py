@@ -51,6 +51,14 @@ class PrintedFigure(Urgc):
         return heard >= self.turn.quorum or all(place in requests for place in active(last))
 
 
+class HoldForOthers(Urgc):
+    """Whoever heard the last coordinator itself takes nothing for pending, though its Hold does not say what it
+    heard."""
+
+    def _unheard(self, last: Roll) -> int:
+        return last.pending if last.subrun == self.turn.subrun - 1 else self.turn.subrun - 1
+
+
 class DeliverOrderBeforeUniform(Urgc):
     """A decision is delivered when it is heard, though uniform agreement was asked for."""
 
@@ -165,6 +173,7 @@ MUTANTS: dict[str, Mutant] = {
     "decide-without-quorum": Mutant("urgc", DecideWithoutQuorum),
     "skip-the-nack-check": Mutant("urgc", SkipTheNackCheck),
     "printed-figure": Mutant("urgc", PrintedFigure),
+    "hold-for-others": Mutant("urgc", HoldForOthers),
     "deliver-order-before-uniform": Mutant("urgc", DeliverOrderBeforeUniform),
     "order-what-few-hold": Mutant("urgc", OrderWhatFewHold),
     "ignore-dependencies": Mutant("urcgc", IgnoreDependencies),

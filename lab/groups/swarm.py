@@ -29,6 +29,11 @@ from gossamer.protocol.groups.wire import Casts, Data, Decided, Ordered, Propose
 Protocol = Literal["urgc", "urcgc", "views"]
 PROTOCOLS: tuple[Protocol, ...] = ("urgc", "urcgc", "views")
 MACHINES: dict[str, type[Urgc] | type[Urcgc]] = {"urgc": Urgc, "urcgc": Urcgc}
+AIMS = {
+    "urgc": ("", "", "isolate", "late", "mute"),
+    "urcgc": ("", "", "isolate", "late"),
+    "views": ("", "", "isolate", "late"),
+}
 HEALED_S = 5.0
 """How long after healing everything must be settled."""
 
@@ -115,7 +120,7 @@ def draw(seed: int, protocol: Protocol | None = None) -> Plan:
         excludes=rng.choice((0, 0, 1)) if chosen == "views" and not crashes else 0,
         crashes=crashes,
         crash_copies=tuple(rng.choice((-1, rng.randint(0, 12))) for _ in range(crashes)),
-        aim=rng.choice(("", "", "isolate", "late", "mute" if chosen == "urgc" else "late")) if crashes else "",
+        aim=rng.choice(AIMS[chosen] if wild else ("isolate", "isolate", "late", "mute")) if crashes else "",
         keys=rng.choice((0, 0, 2)),
         wire=rng.random() < 0.3,
     )

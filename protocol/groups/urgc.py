@@ -225,7 +225,7 @@ class Urgc:
             return  # should they come later in this subrun, it is not too late
         self._spoke = True
         known = self._knows_all(requests, last)
-        pending = -1 if known else last.pending if last.subrun == turn.subrun - 1 else turn.subrun - 1
+        pending = -1 if known else self._unheard(last)
         log = max((request.log for request in requests.values()), key=lambda each: each.ballot)
         safe, safe_ballot = max((request.safe, request.safe_ballot) for request in requests.values())
         if log.ballot >= 0 and sum(each.log.ballot == log.ballot for each in requests.values()) >= turn.quorum:
@@ -263,6 +263,11 @@ class Urgc:
             request.roll.subrun == self.turn.subrun - 1 and request.roll.pending < 0 for request in requests.values()
         )
         return heard >= self.turn.quorum or all(place in requests for place in active(last))
+
+    def _unheard(self, _: Roll) -> int:
+        """The subrun whose decision some may lack. Even if we heard its coordinator ourselves: others did not, and a
+        Hold does not tell them what it decided."""
+        return self.turn.subrun - 1
 
     def _next(self, marks: tuple[int, ...], log: Log) -> tuple[Span, ...]:
         """Up to h messages that a majority holds and that have no order yet: of each member some, so that nobody waits

@@ -1,0 +1,156 @@
+"""Groups over real sockets: a group of processes on loopback, how fast it delivers, and how soon it goes on without
+two.
+
+Every member is a process of its own, and multicasts its share; what is counted is what the last member has delivered.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gossamer.bench.measure import Row
+from gossamer.sdk.member import Member, View, join
+
+NAME = "groups"
+MEMBERS = 5
+HURRY = 2_000
+"""Messages that a member may have under way when it multicasts as fast as it can."""
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Five members; quickly, three of them for a second."""
+    members, seconds = (3, 1.0) if quick else (MEMBERS, 5.0)
+    calm = measure("total", members, 1_000, seconds)
+    yield Row(NAME, f"total order, {members} members, 1,000/s: median latency", calm.p50_ms, "ms", 10.0)
+    for order, target in (("total", 50.0), ("causal", 20.0), ("fifo", None)):
+        most = measure(order, members, 0, seconds)
+        yield Row(
+            NAME, f"{order}, {members} members, all they can: a message", 1e6 / most.delivered_per_s, "µs", target
+        )
+    if not quick:
+        yield Row(NAME, f"kill -9 of 2 in {members} at 1,000/s: the pause", measure_takeover(members), "s", 2.0)
+
+
+@dataclass(frozen=True)
+class Measured:
+    order: str
+    members: int
+    rate: int
+    """Messages a second that all members together were to multicast; 0: as many as they could."""
+    delivered_per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+def measure(order: str, members: int = MEMBERS, rate: int = 0, seconds: float = 4.0) -> Measured:
+    """Run a group for some seconds; the figures are those of its slowest member."""
+    told = _run(order, members, rate, seconds, kill=0)
+    return Measured(
+        order,
+        members,
+        rate,
+        min(each["delivered_per_s"] for each in told),
+        max(each["p50_ms"] for each in told),
+        max(each["p99_ms"] for each in told),
+    )
+
+
+def measure_takeover(members: int = MEMBERS, kill: int = 2, rate: int = 1_000, seconds: float = 8.0) -> float:
+    """The longest pause, in seconds, that a survivor saw when so many members were killed at once."""
+    told = _run("total", members, rate, seconds, kill)
+    return max(each["pause_s"] for each in told)
+
+
+def _run(order: str, members: int, rate: int, seconds: float, kill: int) -> list[dict[str, float]]:
+    addresses = _free(members)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "gossamer.bench.groups", order, own, ",".join(addresses), str(rate / members),
+             str(seconds)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for own in addresses
+    ]  # fmt: skip
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()  # it is in
+        if kill:
+            time.sleep(seconds / 3)
+            for process in processes[:kill]:
+                os.kill(process.pid, signal.SIGKILL)
+        return [json.loads(process.communicate(timeout=seconds + 60)[0]) for process in processes[kill:]]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _free(count: int) -> list[str]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"tcp://127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+async def _member(order: str, own: str, addresses: list[str], rate: float, seconds: float) -> dict[str, float]:
+    peers = [address for address in addresses if address != own]
+    async with join("bench", listen=own, peers=peers, order=order) as member:  # type: ignore[arg-type]
+        print("in", flush=True)
+        began = time.monotonic()
+        reading = asyncio.create_task(_read(member, began + seconds))
+        await _talk(member, rate, began + seconds)
+        return await reading
+
+
+async def _talk(member: Member, rate: float, until: float) -> None:
+    began, number = time.monotonic(), 0
+    while (now := time.monotonic()) < until:
+        due = int((now - began) * rate) if rate else number + 50
+        while number < due and member.pending < HURRY:
+            member.multicast_nowait({"n": number}, b"x" * 100)
+            number += 1
+        await asyncio.sleep(0.001 if rate else 0)
+
+
+async def _read(member: Member, until: float) -> dict[str, float]:
+    latencies_ms: list[float] = []
+    began = last = time.monotonic()
+    pause_s, count = 0.0, 0
+    while (left := until - time.monotonic()) > 0:
+        item = member.next_nowait()
+        if item is None:
+            try:
+                item = await asyncio.wait_for(anext(member), left)
+            except TimeoutError:
+                break
+        if isinstance(item, View):
+            continue
+        now = time.monotonic()
+        pause_s, last, count = max(pause_s, now - last), now, count + 1
+        latencies_ms.append((time.time_ns() - item.time_ns) / 1e6)
+        if count % 256 == 0:
+            await asyncio.sleep(0)
+    latencies_ms.sort()
+    return {
+        "delivered_per_s": max(1, count) / (time.monotonic() - began),
+        "p50_ms": latencies_ms[len(latencies_ms) // 2] if latencies_ms else 0.0,
+        "p99_ms": latencies_ms[len(latencies_ms) * 99 // 100] if latencies_ms else 0.0,
+        "pause_s": pause_s,
+    }
+
+
+if __name__ == "__main__":
+    order, own, addresses, rate, seconds = sys.argv[1:]
+    print(json.dumps(asyncio.run(_member(order, own, addresses.split(","), float(rate), float(seconds)))))
