@@ -420,7 +420,7 @@ class Deliveries:
             since_ns = max(time_ns() - SLACK_NS, self._born_ns)
         if has_loggers and not (resumes and self._remembers(subscriber.group, positions, since_ns)):
             reading.replay = Replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest)
-            reading.restarted = start.latest and bool(start.shown)
+            reading.moves = int(start.latest and bool(start.shown))
             self.readings.add(reading)
             return
         self._attach(group, subscriber)
@@ -902,7 +902,9 @@ class Deliveries:
         if stretch.count > credit:
             stretch, rest = stretch.split(credit)
         count = stretch.count
-        if stretch.kind == KEYED and (reading.restarted or not _shows(subscriber.feed.shown, stretch, count)):
+        if stretch.kind == KEYED and (
+            (piece.newest and reading.restarted) or not _shows(subscriber.feed.shown, stretch, count)
+        ):
             return False
         if count:
             if stretch.kind == LOOSE:

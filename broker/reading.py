@@ -41,9 +41,8 @@ class Reading:
     """What one subscription has read, and is to be offered."""
 
     __slots__ = (
-        "_base", "_matching", "asked", "bytes", "due_at", "group", "intake", "key", "offered", "pause_s", "pieces",
-        "ready", "replay", "restarted", "selector", "tries",
-        "waits_ns",
+        "_base", "_matching", "asked", "bytes", "due_at", "group", "intake", "key", "moves", "offered", "pause_s",
+        "pieces", "ready", "replay", "selector", "tries", "waits_ns",
     )  # fmt: skip
 
     def __init__(
@@ -73,13 +72,25 @@ class Reading:
         self.tries = 0
         self.waits_ns = 0
         """Since when there is no room for what comes next."""
-        self.restarted = False
-        """It has had to begin anew at another logger."""
+        self.moves = 0
+        """How often it had to go on at another logger."""
 
     def waited(self, ns: int) -> bool:
         """Whether there was no room for so long."""
         since, self.waits_ns = self.waits_ns, 0
         return since > 0 and time_ns() - since > ns
+
+    def move(self) -> None:
+        """Go on at another logger."""
+        assert self.replay is not None
+        self.replay.ask_elsewhere()
+        self.moves += 1
+        self.tries = 0
+
+    @property
+    def restarted(self) -> bool:
+        """What is newest may have been read in part at another logger, or broker."""
+        return self.moves > 0
 
     @property
     def done(self) -> bool:
@@ -262,10 +273,9 @@ class Readings:
             if replay is None or replay.reached or reading.asked is not None or reading.due_at > now:
                 continue
             if replay.logger is not None and replay.logger not in loggers:
-                replay.ask_elsewhere()
-                reading.restarted = True
+                reading.move()
             if replay.logger is None:
-                replay.logger = loggers[(reading.key + reading.tries) % len(loggers)]
+                replay.logger = loggers[(reading.key + reading.moves) % len(loggers)]
             # Who has no cursor yet is alone with its positions, unless it has none of them either.
             alone = None if replay.cursor is not None or replay.fresh else reading.key
             at = (
@@ -339,8 +349,7 @@ class Readings:
             reading.tries += 1
             reading.due_at = now + (TROUBLE_S if reading.tries > 1 else 0.0)
             if reading.tries >= TRIES_MAX and reading.replay is not None:
-                reading.replay.ask_elsewhere()
-                reading.restarted = True
+                reading.move()
 
 
 def _lacks(readings: list[Reading]) -> tuple[Span, ...]:

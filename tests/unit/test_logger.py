@@ -10,17 +10,19 @@ from gossamer.messages.wire import (
     Checkout,
     Data,
     Gone,
+    Page,
     Position,
     Positions,
+    Read,
     Recover,
     Repair,
     Return,
     Span,
 )
-from gossamer.protocol.effects import Collect, Deliver, Load, Persist, Promise, Send, Stored, StoredStream, Void
+from gossamer.protocol.effects import Collect, Deliver, Load, Persist, Promise, Scan, Send, Stored, StoredStream, Void
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.inputs import Loaded, Persisted
-from gossamer.protocol.logger import LoggerRole
+from gossamer.protocol.logger import READS_MAX, LoggerRole
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stability import Stability
 from machines import S, T, context, node, packet, receive, sent
@@ -250,6 +252,60 @@ def test_a_request_that_cannot_be_answered_costs_nothing():
 def test_a_node_that_is_no_logger_does_not_recover():
     me, _ = node()
     assert receive(me, "a", Recover((span(0, 3),))) == []
+
+
+# Being read ----------------------------------------------------------------------------------------------------------
+
+
+def read(number, *lacks):
+    return Read(number, "default", ("",), lacks=lacks)
+
+
+def page(scan):
+    return Page(scan.read.number, 1, True)
+
+
+def test_brokers_that_read_take_turns():
+    bench = Bench()
+    for number in range(3):
+        bench.logger.on_read("b", read(number))
+    bench.logger.on_read("c", read(7))
+    answered = []
+    (scan,) = bench.did()
+    for _ in range(4):
+        assert isinstance(scan, Scan)
+        bench.logger.on_scanned(scan.token, page(scan))
+        (answer, *more) = bench.did()
+        answered.append((answer.to, answer.message.number))
+        scan = more[0] if more else None
+    assert answered == [(("b",), 0), (("b",), 1), (("c",), 7), (("b",), 2)], (
+        "one at a time, and nobody waits for all of b's"
+    )
+    assert scan is None
+
+
+def test_one_that_asks_without_end_is_not_answered_without_end():
+    bench = Bench()
+    for number in range(3 * READS_MAX):
+        bench.logger.on_read("b", read(number))
+    count, (scan, *_) = 0, bench.did()
+    while scan is not None:
+        bench.logger.on_scanned(scan.token, page(scan))
+        count, (_, *more) = count + 1, bench.did()
+        scan = more[0] if more else None
+    assert count == READS_MAX + 1
+
+
+def test_who_reads_is_told_what_it_need_not_wait_for():
+    bench = Bench(Stored({S: StoredStream(((4, 6), (9, 9)), ((7, 7),), 2)}))
+    bench.logger.start()
+    bench.did()
+    bench.logger.on_read("b", read(0, span(0, 9), span(0, 3, T)))
+    (scan,) = bench.did()
+    assert scan.lacks == (Span(S, ((4, 6), (9, 9))),), "of what is on disk the disk knows whether it has been passed"
+    bench.logger.on_scanned(scan.token, Page(0, 5, True, passed=(span(4, 6),)))
+    (answer,) = bench.did()
+    assert answer.message == Page(0, 5, True, passed=(span(4, 6),), void=(span(7, 7),), gone=(span(0, 2),))
 
 
 # Collecting ----------------------------------------------------------------------------------------------------------

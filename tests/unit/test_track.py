@@ -1,0 +1,57 @@
+"""How far a subscription has come: for the next broker, and for the application to keep."""
+
+import json
+
+from gossamer.messages.event import Event, Head, Relation
+from gossamer.messages.ids import EventId
+from gossamer.messages.session import Start
+from gossamer.sdk.track import Track, start_of
+
+S, T = "default/~a-1.0", "default/~a-1.1"
+
+
+def quote(seq: int, key: str | None = None, *, deleted: bool = False, group: bool = False) -> Event:
+    return Event(key, None, Relation(group=True) if group else None, seq, deleted, id=EventId(S, seq))
+
+
+def test_a_position_is_behind_what_was_taken():
+    track = Track(None, filtered=True)
+    assert track.start() is None
+    track.reached(1_000, {T: 3})
+    track.moved(S, 9)
+    position = json.loads(json.dumps(track.position([EventId(S, 7), EventId(S, 8)])))
+    assert position == {"time_ns": 1_000, T: 3, S: 6}
+    assert start_of(position, "default") == Start({T: 3, S: 6}, 1_000)
+
+
+def test_another_broker_is_told_what_has_come_and_what_is_shown():
+    track = Track(None, filtered=True)
+    track.start()
+    track.reached(1_000, {})
+    track.came(S, [quote(1, "x"), quote(2, "y"), quote(3, "z"), quote(4, "z", deleted=True), quote(5)])
+    track.came_one(quote(6, "w", group=True))
+    track.left([("x", EventId(S, 1), False)])
+    track.moved(S, 6)
+    assert track.start() == Start(
+        {S: 6}, 1_000, shown=((EventId(S, 2), Head("y")), (EventId(S, 6), Head("w", None, Relation(group=True), 6)))
+    )
+    assert (track.had(S), track.had(T)) == (6, -1)
+    track.moved(S, 9)
+    assert track.had(S) == 6, "what had come when the session began may come again"
+
+
+def test_who_has_not_come_to_the_end_begins_again_where_it_is():
+    track = Track(Start(since_ns=5, published_ns=7), filtered=False)
+    assert track.start() == Start(since_ns=5, published_ns=7)
+    track.moved(S, 3)
+    assert track.start() == Start({S: 3}, 5, 7)
+    track.reached(1_000, {})
+    assert track.start() == Start({S: 3}, 1_000)
+    latest = Track(Start(latest=True), filtered=True)
+    latest.start()
+    latest.came(S, [quote(1, "x")])
+    latest.moved(S, 1)
+    assert latest.start() == Start(latest=True, shown=((EventId(S, 1), Head("x")),))
+    assert latest.position([]) == {"latest": 1}
+    latest.reached(1_000, {T: 4})
+    assert latest.position([]) == {"time_ns": 1_000, S: 1, T: 4}
