@@ -89,6 +89,8 @@ MOST = {
 }
 """What no message can say more of, whatever is configured."""
 
+READ_ONLY = f"{SYSTEM_GROUP} is for telemetry: clients may read it, and not publish in it"
+
 _log = logging.getLogger("gossamer.sessions")
 
 
@@ -462,6 +464,8 @@ class Sessions:
                 named = named_stream(hello.group, hello.publisher)
         except UsageError as error:
             return "usage", str(error)
+        if hello.publisher is not None and hello.group == SYSTEM_GROUP:
+            return "authorization", READ_ONLY
         if hello.publisher is not None:
             if hello.stream not in (None, named) or not hello.holder:
                 return "usage", f"{hello.stream} is not the stream of {hello.publisher} in {hello.group}"
@@ -492,7 +496,7 @@ class Sessions:
     def _unfit(self, session: Session, packet: Packet) -> tuple[Code, str] | None:
         """Why a packet must not go any further: here is where its publisher can be told."""
         if session.group == SYSTEM_GROUP:
-            return "authorization", f"{SYSTEM_GROUP} is for telemetry: clients may read it, and not publish in it"
+            return "authorization", READ_ONLY
         if packet.holes:
             return "usage", f"{packet.stream}:{packet.holes[0].first} is left out: what is published has no holes"
         try:
@@ -508,7 +512,7 @@ class Sessions:
             reason = f"a selector has at most {limits.selector_length_max} characters, not {len(message.selector)}"
         elif message.buffer > limits.buffer_events_max:
             reason = f"a buffer holds at most {limits.buffer_events_max} events, not {message.buffer}"
-        elif known is None and len(session.subscribers) >= limits.subscriptions_max:
+        elif known is None and self._subscriptions_of(session) >= limits.subscriptions_max:
             reason = f"a client has at most {limits.subscriptions_max} subscriptions"
         if reason is not None:
             self._refuse(session.place, "limit", reason, message.sub)
@@ -517,6 +521,11 @@ class Sessions:
             return self._on_durable(session, message, message.durable)
         self._subscribe(session, message)
         return ()
+
+    def _subscriptions_of(self, session: Session) -> int:
+        """How many a client has, those that are being attached among them."""
+        waiting = sum(client is session for client, _ in self._attaching.values()) if self._attaching else 0
+        return len(session.subscribers) + waiting
 
     def _subscribe(self, session: Session, message: Subscribe) -> bool:
         known = session.subscribers.get(message.sub)

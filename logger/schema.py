@@ -161,7 +161,7 @@ telemetry = Table(
 DERIVED = (events, newest, telemetry)
 
 _EXTRACTED = {"sqlite": "json_extract(attributes, '$.{0}')", "postgresql": "attributes ->> '{0}'"}
-_ASKED = ("action", "client", "subscription", "group", "selector")
+_ASKED = ("action", "client", "subscription", "group", "selector", "durable")
 """Who asked what, when and where: a view of what brokers tell of their subscriptions."""
 
 

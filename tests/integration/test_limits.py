@@ -11,8 +11,11 @@ import time
 import pytest
 
 import gossamer
+from gossamer.broker.runtime import Runtime
 from gossamer.broker.serving import broker as make_broker
 from gossamer.broker.sessions import ClientLimits
+from gossamer.logger.store import Store
+from gossamer.logger.writer import Writer
 from gossamer.messages.event import Content
 from gossamer.messages.packet import Hole, Packet, pack
 from gossamer.messages.session import (
@@ -99,6 +102,19 @@ def test_one_subscription_too_many_is_refused(start):
         assert raw.hear(Subscribed).sub == 1, "one that is there may be changed"
 
 
+def test_those_that_are_being_attached_count_as_well(start, tmp_path):
+    runtime = start(subscriptions_max=2)
+    logger = Runtime(name="L", store=Writer(Store(f"sqlite:///{tmp_path / 'l.db'}")), peers=(runtime.address,)).start()
+    until(lambda: any(member.logger for member in runtime.members))
+    logger.kill()
+    with Raw(runtime.clients.address) as raw:
+        raw.enter()
+        for sub in range(5):  # nobody answers, so that none of them begins
+            raw.say(Subscribe(sub, "", 8, durable=f"d{sub}", holder=1))
+        refused = [raw.hear(Refusal) for _ in range(3)]
+        assert [(each.code, each.sub) for each in refused] == [("limit", 2), ("limit", 3), ("limit", 4)]
+
+
 def test_one_session_too_many_is_refused(start):
     runtime = start(sessions_max=1)
     with Raw(runtime.clients.address, "one") as one, Raw(runtime.clients.address, "other") as other:
@@ -166,6 +182,13 @@ def test_a_packet_of_another_stream_is_dropped(start):
         until(lambda: runtime.counters.client_errors == 1)
         raw.say(Subscribe(1, "", 8))
         raw.hear(Subscribed)
+
+
+def test_nobody_has_a_name_to_publish_by_in_the_group_of_telemetry(start):
+    runtime = start()
+    with Raw(runtime.clients.address) as raw:
+        raw.say(Hello("raw", 1, "$sys", publisher="feed", holder="me"))
+        assert raw.hear(Refusal).code == "authorization"
 
 
 def test_nobody_publishes_in_the_group_of_telemetry(start):
