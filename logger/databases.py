@@ -274,6 +274,7 @@ class Postgres(Database):
             pool_size=connections,
             max_overflow=0,
             isolation_level=isolation,
+            pool_pre_ping=True,  # a server that was away has ended the sessions
             connect_args={"connect_timeout": 10, "tcp_user_timeout": 30_000, "application_name": "gossamer"},
         )
         event.listen(engine, "before_cursor_execute", _with_its_own_marks, retval=True)

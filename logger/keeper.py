@@ -122,16 +122,17 @@ class Keeper:
             self._wanted.clear()
             try:
                 self.work()
-            except StoreError as error:
+            except Exception as error:
                 if self.trouble is None:
-                    _log.error("events are not derived, and space is not given back, until it works again: %s", error)
+                    known = isinstance(error, StoreError)
+                    _log.error(
+                        "events are not derived, and space is not given back, until it works again: %s",
+                        error,
+                        exc_info=None if known else error,
+                    )
                 self.trouble = str(error)
                 self._engine.dispose()
                 self._rest(RETRY_S)
-            except Exception as error:
-                self.trouble = repr(error)
-                _log.exception("no more events are derived, and no space is given back; the log goes on")
-                return
             else:
                 self.trouble = None
                 self._wanted.wait(SWEEP_S)

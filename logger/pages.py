@@ -24,6 +24,9 @@ from gossamer.messages.packet import EVENTS_MAX, Packet
 from gossamer.messages.wire import Span
 from gossamer.protocol.intervals import IntervalSet
 
+ROWS_MAX = 4_096
+"""Packets of a page. Without a limit PostgreSQL would sort all that follow, for each page."""
+
 _decoder = msgspec.msgpack.Decoder(Packet)
 
 # By number, whatever the group: an index on streams would give the rows in another order.
@@ -31,10 +34,11 @@ _PAGE = """
     SELECT number, logged_ns, packets.stream, first, packets.last, checksum, bytes, COALESCE(collected.last, -1)
     FROM packets LEFT JOIN collected ON collected.stream = packets.stream
     WHERE number > ? AND packets.last > COALESCE(collected.last, -1) AND substr(packets.stream, 1, ?) = ?
-    ORDER BY number
+    ORDER BY number LIMIT ?
 """
 _WHOLE_PAGE = """
-    SELECT number, logged_ns, stream, first, last, checksum, bytes, -1 FROM packets WHERE number > ? ORDER BY number
+    SELECT number, logged_ns, stream, first, last, checksum, bytes, -1 FROM packets WHERE number > ?
+    ORDER BY number LIMIT ?
 """
 _NEWEST = """
     SELECT id, seq FROM newest WHERE id > ? AND id <= ? AND NOT deleted AND "group" = ?
@@ -100,10 +104,11 @@ class Pages:
         size = 0
         last = connection.exec_driver_sql(_LAST).scalar_one()
         if collected:
-            found = connection.exec_driver_sql(_WHOLE_PAGE, (after,))
+            found = connection.exec_driver_sql(_WHOLE_PAGE, (after, ROWS_MAX))
         else:
-            found = connection.exec_driver_sql(_PAGE, (after, *_prefix(group)))
-        for number, logged_ns, stream, first, high, checksum, data, gone in found:
+            found = connection.exec_driver_sql(_PAGE, (after, *_prefix(group), ROWS_MAX))
+        count = 0
+        for count, (number, logged_ns, stream, first, high, checksum, data, gone) in enumerate(found, 1):  # noqa: B007
             if rows and size + len(data) > bytes_max:
                 found.close()
                 return Page(tuple(rows), number - 1, False, tuple(damaged))
@@ -113,6 +118,8 @@ class Pages:
             else:
                 rows.append((number, logged_ns, packet.cut(max(first, gone + 1), high)))
                 size += len(data)
+        if count == ROWS_MAX:
+            return Page(tuple(rows), number, False, tuple(damaged))
         return Page(tuple(rows), max(after, last), True, tuple(damaged))
 
     def newest(self, group: str, after: int, upto: int, bytes_max: int) -> Page:

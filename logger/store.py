@@ -178,7 +178,7 @@ class Store:
         """What there is of these on disk, cut to what was asked for; nothing of what is damaged."""
         found: list[Packet] = []
         try:
-            with self._engine.connect() as connection:
+            with self._pages.snapshot() as connection:
                 for span in spans:
                     if span.stream in self._streams:
                         for first, last in span.ranges:
@@ -190,7 +190,7 @@ class Store:
     def bytes(self) -> int:
         """What the packets on disk come to."""
         try:
-            with self._engine.connect() as connection:
+            with self._pages.snapshot() as connection:
                 return int(connection.exec_driver_sql("SELECT SUM(LENGTH(bytes)) FROM packets").scalar() or 0)
         except DBAPIError as error:
             raise trouble(self.path, error) from None
@@ -199,7 +199,7 @@ class Store:
         """Take out what of these is not as it was written; returns what that was. It is gone with the next commit."""
         struck: list[Span] = []
         try:
-            with self._engine.connect() as connection:
+            with self._pages.snapshot() as connection:
                 for span in spans:
                     found = IntervalSet()
                     for first, last in span.ranges if span.stream in self._streams else ():

@@ -93,12 +93,15 @@ def mesh(tmp_path, postgres):
         return argument.replace("/data", str(tmp_path / name))
 
     commands = {name: [here(name, each) for each in service["command"]] for name, service in RUNNING.items()}
-    for name, command in commands.items():
-        (tmp_path / name).mkdir()
-        processes[name] = Process(tmp_path, [*GOSSAMER, *command, "--json"])
-    yield processes, commands, tmp_path
-    for process in processes.values():
-        process.close()
+    try:
+        for name, command in commands.items():
+            (tmp_path / name).mkdir()
+            processes[name] = Process(tmp_path, [*GOSSAMER, *command, "--json"])
+            processes[name].ready()
+        yield processes, commands, tmp_path
+    finally:
+        for process in processes.values():
+            process.close()
 
 
 def run(*arguments):
@@ -109,8 +112,6 @@ def run(*arguments):
 
 def test_the_commands_make_a_mesh_that_logs_in_both_stores(mesh):
     processes, commands, folder = mesh
-    for process in processes.values():
-        process.ready()
     said = json.loads(run("pub", "n:=1", "--ack", "logged", "--json", "--url", processes["broker3"].url))
     for name in ("logger1", "logger2"):
         store = commands[name][commands[name].index("--store") + 1]

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from gossamer.logger import pages
 from gossamer.logger.store import Store
 from machines import S, T, packet
 
@@ -34,6 +35,17 @@ def test_a_page_is_as_long_as_it_may_be_and_says_where_to_read_on(store_url):
         assert [row[2] for row in (*first.rows, *rest.rows)] == [packet(seq, body=bytes(100)) for seq in range(10)]
         after = store.page(10, 10**6)
         assert (after.rows, after.last, after.end) == ((), 10, True)
+
+
+def test_a_page_has_so_many_packets_at_most(store_url, monkeypatch):
+    monkeypatch.setattr(pages, "ROWS_MAX", 3)
+    with Store(store_url) as store:
+        write(store, *(packet(seq) for seq in range(6)))
+        first = store.page(0, 10**6)
+        assert (numbers(first), first.last, first.end) == ([1, 2, 3], 3, False)
+        second = store.page(first.last, 10**6)
+        assert (numbers(second), second.last, second.end) == ([4, 5, 6], 6, False)
+        assert store.page(second.last, 10**6).end
 
 
 def test_one_group_is_read_and_the_others_passed_over(store_url):
