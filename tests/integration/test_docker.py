@@ -10,7 +10,7 @@ import pytest
 import typer
 import yaml
 
-from gossamer.cli.main import app
+from gossamer.cli.main import COMMANDS, _app
 from processes import GOSSAMER, Process, until
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
@@ -18,7 +18,6 @@ COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if service["image"] == "gossamer"}
 RUNNING = {name: service for name, service in OURS.items() if "profiles" not in service}
-COMMANDS = typer.main.get_command(app).commands
 
 
 def test_three_brokers_two_loggers_a_report_and_a_scrape():
@@ -43,7 +42,8 @@ def test_every_option_exists():
         if command not in COMMANDS:
             assert service["profiles"] == ["report"], f"{name} runs what is not there"
             continue
-        known = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+        found = typer.main.get_command(_app([]))
+        known = {option for parameter in found.commands[command].params for option in parameter.opts}
         assert {argument for argument in arguments if argument.startswith("--")} <= known
 
 
