@@ -528,17 +528,23 @@ class Transport:
 
     def _publish(self) -> None:
         flying, outbox = self.flying, self.outbox
+        if not outbox and not self._unsent:
+            return
+        now_ns = time.time_ns()
+        urgent = not flying or now_ns >= self.patient_until_ns
+        if urgent:
+            self.patient_until_ns = now_ns + GATHER_NS
         while len(flying) < FLYING_MAX:
             if self._unsent:
                 packet = self._unacked[len(self._unacked) - self._unsent]
                 self._unsent -= 1
-            elif outbox and (not flying or len(outbox) >= PACKET_EVENTS_MAX or time.time_ns() >= self.patient_until_ns):
+            elif len(outbox) >= PACKET_EVENTS_MAX or (urgent and outbox):
                 packet = self._pack()
+                urgent = False
             else:
                 return
             self._send(Publish(packet))
             flying.append(packet.last)
-            self.patient_until_ns = time.time_ns() + GATHER_NS
 
     def _pack(self) -> Packet:
         outbox = self.outbox
