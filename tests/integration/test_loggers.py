@@ -1,0 +1,53 @@
+"""Several loggers: how many make an event logged, and how one that was down comes to have what it missed."""
+
+import asyncio
+
+import pytest
+
+import gossamer
+from gossamer.messages.wire import Span
+from processes import until
+
+
+def started(mesh, loggers_min=1):
+    settings = mesh.folder / "gossamer.toml"
+    settings.write_text(settings.read_text() + f"loggers_min = {loggers_min}\n")
+    address = mesh.address()
+    b1 = mesh.broker("b1", mesh=address).ready()
+    return b1, mesh.logger("K", address).ready(), mesh.logger("L", address).ready()
+
+
+def publish(url, count, ack="logged", timeout=None):
+    async def main():
+        async with gossamer.connect(url) as client:
+            for n in range(count):
+                await client.publish({"n": n})
+            await client.flush(ack, timeout)
+            return client.stream
+
+    return asyncio.run(main())
+
+
+def stored(mesh, name, stream):
+    with mesh.store(name, copy=f"copy-{name}") as store:
+        return [e.attributes["n"] for p in store.load([Span(stream, ((0, 10**6),))]) for e in p.events()]
+
+
+def test_a_logger_that_was_down_catches_up_from_the_other(mesh):
+    b1, _, second = started(mesh)
+    first = publish(b1.url, 1)
+    until(lambda: stored(mesh, "L", first), "L to be known to all")
+    second.kill()
+    stream = publish(b1.url, 5_000)
+    mesh.logger("L", b1.address).ready()
+    until(lambda: len(stored(mesh, "L", stream)) == 5_000, "L to have what it missed")
+    assert stored(mesh, "L", stream) == list(range(5_000))
+
+
+def test_what_is_logged_is_on_as_many_disks_as_was_said(mesh):
+    b1, _, second = started(mesh, loggers_min=2)
+    stream = publish(b1.url, 100)
+    assert stored(mesh, "K", stream) == stored(mesh, "L", stream) == list(range(100))
+    second.kill()
+    with pytest.raises(gossamer.Timeout):
+        publish(b1.url, 1, timeout=1.0)
