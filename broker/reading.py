@@ -8,12 +8,12 @@ another one, from the positions on. A log that has no more is asked again soon, 
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time_ns
 
 from gossamer.matching.stretching import RELATED
 from gossamer.messages.event import Attributes, Event
-from gossamer.messages.ids import EventId, NodeId, StreamId
+from gossamer.messages.ids import EventId, NodeId, StreamId, group_of
 from gossamer.messages.wire import PAGE_BYTES_MAX, SELECTORS_MAX, Page, Read, Span, Stretch
 from gossamer.protocol.delivery import Arrival, Intake, arrival_of
 from gossamer.protocol.inputs import Consult
@@ -227,6 +227,21 @@ class Readings:
 
     def __len__(self) -> int:
         return len(self._readings)
+
+    def positions(self, streams: Iterable[StreamId]) -> dict[StreamId, int]:
+        """How far the slowest has come in each of these."""
+        groups: dict[str, list[StreamId]] = {}
+        for stream in streams if self._readings else ():
+            groups.setdefault(group_of(stream), []).append(stream)
+        found: dict[StreamId, int] = {}
+        for reading in self._readings.values():
+            if (replay := reading.replay) is None:
+                continue
+            for stream in groups.get(reading.group, ()):
+                position = replay.position(stream)
+                if position is not None and position < found.get(stream, position + 1):
+                    found[stream] = position
+        return found
 
     def add(self, reading: Reading) -> None:
         self._readings[reading.key] = reading

@@ -69,7 +69,7 @@ from gossamer.messages.session import (
 )
 from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, durable_id
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
-from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Input, Mark
+from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Hold, Input, Mark
 from gossamer.protocol.node import Node
 
 BURST = 64
@@ -80,6 +80,8 @@ LEND_BYTES_MIN = 8 * 1024
 TICK_S = 0.5
 REACH_S = 2.0
 """How often clients are told how far they have come."""
+HOLD_SHARE = 20.0
+"""To find out how far those are who read from loggers must take no more than this fraction of the time."""
 RETRY_S = 0.02
 NEVER = float("inf")
 MOST = {
@@ -199,7 +201,9 @@ class Sessions:
         """The frame that was sent last; and as it is sent to the second, the third, …"""
         self._numbered = 0
         self._tick_at = NEVER
-        self._reach_at = 0.0
+        self._reach_at = self._hold_at = 0.0
+        self._held: dict[StreamId, int] = {}
+        """How far those have come that read from loggers."""
         self._retry_at = NEVER
         self._leaving = False
         self._attaching: dict[NodeId, tuple[Session, Subscribe]] = {}
@@ -706,6 +710,12 @@ class Sessions:
         if now >= self._reach_at:
             self._reach_at = now + REACH_S
             self.deliveries.reach()
+        if now >= self._hold_at:
+            positions = self.deliveries.readings.positions(self._node.receiver.streams)
+            self._hold_at = now + max(REACH_S, HOLD_SHARE * (time.monotonic() - now))
+            if positions != self._held:
+                self._held = positions
+                yield Hold(positions)
         for session in list(self._sessions.values()):
             if session.heard_at + self.limits.silence_s < now:
                 self._end(session, now)

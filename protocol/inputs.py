@@ -104,6 +104,13 @@ class Detach(Struct, frozen=True):
     forget: bool = False
 
 
+class Hold(Struct, frozen=True):
+    """Subscriptions here still read these streams from a logger, and have come to there: no more than that is to be
+    acknowledged. It replaces the one before."""
+
+    positions: dict[StreamId, int]
+
+
 class Room(Struct, frozen=True):
     """The application can take so many more events of a group, after purging; for groups with back-pressure. None: any
     number, as before the first `Room`."""
@@ -177,6 +184,6 @@ class Expel(Struct, frozen=True):
 
 Input = (
     Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark | Detach
-    | Room | Connected | Persisted | Loaded | Measured | Damaged | Scanned | Consult | Leave | Disconnect | Reconnect
-    | Expel
+    | Hold | Room | Connected | Persisted | Loaded | Measured | Damaged | Scanned | Consult | Leave | Disconnect
+    | Reconnect | Expel
 )  # fmt: skip

@@ -129,6 +129,7 @@ class Node:
         self._purge_at_round = 0
         self._purge_rounds = 1
         self._departure: Callable[[], None] | None = None
+        self._holds: dict[StreamId, int] = {}
         self._departure_round = 0
 
         self.stability = Stability()
@@ -179,6 +180,7 @@ class Node:
             inputs.Attach: self._on_attach,
             inputs.Mark: self._on_mark,
             inputs.Detach: self._on_detach,
+            inputs.Hold: self._on_hold,
             inputs.Room: self._on_room,
             inputs.Connected: self._on_connected,
             inputs.Persisted: self._on_persisted,
@@ -339,6 +341,12 @@ class Node:
     def _on_detach(self, given: inputs.Detach) -> None:
         self.durables.detach(given.name, given.epoch, given.forget)
         self._hurry()
+
+    def _on_hold(self, given: inputs.Hold) -> None:
+        before, self._holds = self._holds, given.positions
+        for name in {**before, **self._holds}:
+            if before.get(name) != self._holds.get(name) and name in self.receiver.streams:
+                self.exchange.touch(name)
 
     def _on_room(self, given: inputs.Room) -> None:
         self.rooms.on_room(given.group, given.events)
@@ -902,7 +910,10 @@ class Node:
     def _position_of(self, name: StreamId) -> Position:
         stream = self.receiver.streams.get(name)
         start = 0 if stream is None or self.logger is not None else stream.start
-        return Position(name, self.position(name), name in self.heartbeats.ended, start)
+        last = self.position(name)
+        if self._holds:  # what somebody here has yet to read is to stay in the logs
+            last = min(last, max(self._holds.get(name, last), start - 1))
+        return Position(name, last, name in self.heartbeats.ended, start)
 
     def on_positions(self, sender: NodeId, message: Positions) -> None:
         """Somebody's acknowledgements: proof that events exist, and that they need not be kept for it."""

@@ -39,6 +39,7 @@ from gossamer.protocol.effects import Acked, Deliver, Load, Persist, Refused, Se
 from gossamer.protocol.inputs import (
     Close,
     Disconnect,
+    Hold,
     Leave,
     Loaded,
     Open,
@@ -500,3 +501,19 @@ def test_whatever_a_peer_says_nothing_is_delivered_twice(said):
             if isinstance(effect, Deliver):
                 seen.update(event.id for event in effect.packet.events())
     assert not [event for event, times in seen.items() if times > 1]
+
+
+def test_what_somebody_still_reads_from_a_logger_is_not_acknowledged():
+    me, _ = node(brokers="a", loggers="L", positions_rounds=1)
+    receive(me, "a", Data("a", packet(0, 9)))
+    me.handle(Hold({S: 3}), 0.0)
+
+    def told():
+        effects = me.handle(Wake(), me.next_deadline())
+        return [position for _, message in sent(effects, Positions) for position in message.vector]
+
+    assert told()[-1] == Position(S, 3)
+    me.handle(Hold({S: 6}), 0.0)
+    assert told()[-1] == Position(S, 6)
+    me.handle(Hold({}), 0.0)
+    assert told()[-1] == Position(S, 9)
