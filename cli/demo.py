@@ -17,6 +17,7 @@ PEOPLE = {
     "fast": "wants them all",
     "slow": "50 × too slow",
     "picky": "has a selector",
+    "durable": "will be away",
 }
 
 
@@ -93,7 +94,7 @@ def row(name: str, said: dict[str, Any], rates: Rates) -> list[RenderableType]:
 
 def summary(facts: Facts) -> RenderableType:
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    table.add_column("")
+    table.add_column("", no_wrap=True, min_width=9)
     for title in ("matched", "delivered", "obsoleted", "lost", "final state equal", "age when read"):
         table.add_column(title, justify="right", no_wrap=True)
     for name, account in facts.accounts.items():
@@ -113,6 +114,7 @@ def summary(facts: Facts) -> RenderableType:
         ("its rate", f"{facts.rate_without:,.0f} events/s, logged, as fast as it goes"),
         ("", f"{facts.rate_with:,.0f} events/s ({facts.ratio:.0%}) with the slow consumer"),
         ("longest wait", f"{facts.longest_publish_ms:,.0f} ms in a publish()"),
+        ("away", f"{facts.missed:,} events missed, and had {facts.caught_up_s:.1f} s after coming back"),
         ("failover", f"{facts.failover_s:.2f} s without an event when {BROKERS[0]} was killed"),
     ):
         told.add_row(Text(f"  {what}", "bold"), found)

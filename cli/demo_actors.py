@@ -159,20 +159,20 @@ class Subscriber:
     async def unsubscribe(self) -> None:
         assert self.sub is not None
         assert self._reading is not None
-        await self.sub.close()
-        self._reading.cancel()
+        self._reading.cancel()  # first: what is handed out after that is not ours any more
         await asyncio.gather(self._reading, return_exceptions=True)
-        tell(done={})
+        await self.sub.close()
+        tell(done={"exact": self.numbers == array("q", range(len(self.numbers))), **self.account()})
 
-    async def end(self, count: int) -> None:
-        """Wait for the last event, and say what came before it, of so many quotes in all."""
+    async def end(self, count: int, first: int = 0) -> None:
+        """Wait for the last event, and say what came before it, of so many quotes in all, from a first one on."""
         assert self._reading is not None
         await self._reading
         account = {"state": self.state, **self.account()}
         if len(self.selectors) > 1:
             account["changed_at"] = changed_at(self.numbers, count, *self.selectors)
         elif self.options["policy"] == "none":
-            account["exact"] = self.numbers == array("q", range(count))
+            account["exact"] = self.numbers == array("q", range(first, count))
         else:
             account["exact"] = all(one < other for one, other in pairwise(self.numbers))
         tell(done=account)

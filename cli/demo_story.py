@@ -1,8 +1,9 @@
 """The story of `gossamer demo`: a small mesh of processes on loopback, what happens to it, and what came of that.
 
 Three brokers and a logger; somebody who publishes quotes; one subscriber that wants them all and is fast, one that is
-much too slow, one that changes its mind. The publisher is measured with and without the slow one, and then the broker
-that it and the fast subscriber are with is killed. At the end everybody's account is compared with what was published.
+much too slow, one that changes its mind, one that goes away and comes back. The publisher is measured with and without
+the slow one, and then the broker that it and the fast subscriber are with is killed. At the end everybody's account is
+compared with what was published.
 """
 
 import json
@@ -22,6 +23,7 @@ from gossamer.messages.errors import GossamerError
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 LOGGER = "logger-1"
+EVERYTHING = "type IN ('quote', 'close')"
 WATCHED = ("price > 150", "symbol IN ('IBM', 'SAP')")
 TOO_SLOW = 50
 STALLED = 0.25
@@ -139,6 +141,9 @@ class Facts:
     longest_publish_ms: float = 0.0
     failover_s: float = 0.0
     """The longest silence that the fast subscriber heard around the kill."""
+    missed: int = 0
+    caught_up_s: float = 0.0
+    """What the durable subscriber was away for, and how long it took to have it, and what came meanwhile."""
     ages_ms: dict[str, float] = field(default_factory=dict)
     """How old an event was when it was taken, while the publisher went at half its speed."""
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -170,6 +175,8 @@ class Facts:
             },
             "longest_publish_ms": round(self.longest_publish_ms, 1),
             "failover_s": round(self.failover_s, 3),
+            "missed_while_away": self.missed,
+            "caught_up_s": round(self.caught_up_s, 3),
             "age_ms": {name: round(age_ms, 1) for name, age_ms in self.ages_ms.items()},
             "subscribers": self.accounts,
             "promises": self.promises,
@@ -188,6 +195,8 @@ class Story:
         self._folder = tempfile.TemporaryDirectory(prefix="gossamer-demo-")
         self._slow_from = 0
         self._changed_before = 0
+        self._before_away: Account = {}
+        self._back_at = 0.0
 
     def __enter__(self) -> "Story":
         return self
@@ -202,8 +211,10 @@ class Story:
     def play(self) -> Iterator[None]:
         yield from self._start()
         yield from self._measure()
+        yield from self._leave()
         yield from self._change_selector()
         yield from self._kill_broker()
+        yield from self._return()
         yield from self._end()
 
     # Scenes ---------------------------------------------------------------------------------------------------------
@@ -217,14 +228,16 @@ class Story:
             self._node(name, "--listen", ANYWHERE, "--peer", logger.said["mesh"])
         yield from self._until(lambda: all(self.actors[name].said for name in BROKERS))
         one, two, three = (self.actors[name].said["url"] for name in BROKERS)
-        self.scene = "a publisher of quotes, a fast subscriber, one that is picky"
+        self.scene = "a publisher of quotes, a fast subscriber, a picky one, a durable one"
         self._act("publisher", "publisher", one, two, three)
-        self._subscriber("fast", [one, two, three], "type IN ('quote', 'close')", "none")
-        self._subscriber("slow", [two, three], "type IN ('quote', 'close')", "eager")
+        self._subscriber("fast", [one, two, three], EVERYTHING, "none")
+        self._subscriber("slow", [two, three], EVERYTHING, "eager")
         self._subscriber("picky", [three, two], self._watched(0), "none")
+        self._subscriber("durable", [three, two], EVERYTHING, "none", durable="ledger")
         yield from self._until(lambda: all(actor.said for actor in self.actors.values()))
         yield from self._ask("fast", "subscribe", 0.0)
         yield from self._ask("picky", "subscribe", 0.0)
+        yield from self._ask("durable", "subscribe", 0.0)
         yield from self._ask("publisher", "publish", 0.2, 1_000.0)  # everybody knows everybody once this is logged
 
     def _measure(self) -> Iterator[None]:
@@ -242,6 +255,25 @@ class Story:
             yield from self._ask("slow", "subscribe", TOO_SLOW / self.facts.rate_paced)
             slowed.append((yield from self._ask("publisher", "publish", self.timing.measured, None)))
         self.facts.rate_with = _rate(slowed)
+
+    def _leave(self) -> Iterator[None]:
+        self.scene = "the durable one goes away, in the middle of it"
+        self.actors["publisher"].tell("publish", 0.5, self.facts.rate_paced)
+        yield from self._pass(0.2)
+        self._before_away = yield from self._ask("durable", "unsubscribe")
+        away = self.actors["durable"]
+        away.hang_up()
+        away.close()
+        away.killed = True
+        yield from self._answer("publisher")
+
+    def _return(self) -> Iterator[None]:
+        self.scene = "the durable one comes back, to another broker, and reads what it missed from the log"
+        urls = [self.actors[name].said["url"] for name in BROKERS[1:]]
+        self._subscriber("durable", urls, EVERYTHING, "none", durable="ledger")
+        yield from self._until(lambda: self.actors["durable"].said)
+        yield from self._ask("durable", "subscribe", 0.0)
+        self._back_at = time.monotonic()
 
     def _change_selector(self) -> Iterator[None]:
         self.scene = f"half as fast; the picky one has  {WATCHED[0]}"
@@ -275,23 +307,30 @@ class Story:
         facts = self.facts
         facts.published = count = ended["events"]
         facts.longest_publish_ms = ended["longest_ms"]
+        before = self._before_away
+        self.actors["durable"].tell("end", count, before["delivered"])
         for name in ("fast", "slow", "picky"):
             self.actors[name].tell("end", count)
-        for name in ("fast", "slow", "picky"):
+        for name in ("fast", "slow", "picky", "durable"):
             account = facts.accounts[name] = yield from self._answer(name)
             account["final_state_equal"] = account.pop("state") == ended["state"]
-        fast, slow, picky = facts.accounts.values()
+        facts.caught_up_s = time.monotonic() - self._back_at
+        fast, slow, picky, durable = facts.accounts.values()
+        facts.missed = durable["delivered"]
+        durable["exact"] = durable["exact"] and before["exact"]
+        durable["delivered"] += before["delivered"]
+        durable["lost"] = count - durable["delivered"]
         # Nobody's word is taken for what is lost: it is whatever is missing from the account.
         fast["lost"] = count - fast["delivered"]
         slow["lost"] = count - self._slow_from - slow["delivered"] - slow["obsoleted"]
         changed_at = picky["changed_at"]
         picky["exact"] = changed_at is not None and changed_at[0] <= self._changed_before
         picky["final_state_equal"] = picky["exact"]
-        self._judge(fast, slow, picky)
+        self._judge(fast, slow, picky, durable)
         self.scene = "that is all"
         yield
 
-    def _judge(self, fast: Account, slow: Account, picky: Account) -> None:
+    def _judge(self, fast: Account, slow: Account, picky: Account, durable: Account) -> None:
         facts = self.facts
         facts.promises = {
             "the fast subscriber got everything, once, in order": fast["exact"],
@@ -299,6 +338,7 @@ class Story:
             "all that it was not given is explained": slow["exact"] and not slow["lost"],
             "with the changed selector nothing was missed, and nothing else came": picky["exact"],
             "nothing was lost with the broker": fast["exact"] and fast["node"] != BROKERS[0],
+            "the durable one was away, and has everything, once": durable["exact"] and durable["final_state_equal"],
             "the slow one did not hold up the publisher": facts.ratio > STALLED,
         }
 
@@ -315,8 +355,9 @@ class Story:
         role = name.partition("-")[0]
         return self._act(name, "node", role, "--json", "--name", name, "--mesh", ANYWHERE, *options)
 
-    def _subscriber(self, name: str, urls: list[str], selector: str, policy: str) -> None:
-        self._act(name, "subscriber", json.dumps({"urls": urls, "selector": selector, "policy": policy}))
+    def _subscriber(self, name: str, urls: list[str], selector: str, policy: str, durable: str | None = None) -> None:
+        said = {"urls": urls, "selector": selector, "policy": policy, "durable": durable}
+        self._act(name, "subscriber", json.dumps(said))
 
     def _ask(self, name: str, *command: Any) -> Asking:
         self.actors[name].tell(*command)

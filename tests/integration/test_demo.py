@@ -17,12 +17,13 @@ def test_the_story_is_told_and_every_promise_holds(capsys: pytest.CaptureFixture
     found = json.loads(told.out)
     assert (stopped.value.code, told.err, told.out.count("\n")) == (0, "", 1)
     assert (found["held"], found["lost"], found["final_state_equal"]) == (True, 0, True)
-    assert len(found["promises"]) == 6
-    fast, slow, picky = (found["subscribers"][name] for name in ("fast", "slow", "picky"))
+    assert len(found["promises"]) == 7
+    fast, slow, picky, durable = (found["subscribers"][name] for name in ("fast", "slow", "picky", "durable"))
     assert fast["delivered"] == found["published"] > 1_000
     assert slow["obsoleted"] > 10 * slow["delivered"] > 0
     assert 0 < picky["delivered"] < found["published"]
     assert fast["node"] != "broker-1"
+    assert durable["delivered"] == found["published"] > found["missed_while_away"] > 1_000
 
 
 def test_a_promise_that_is_broken_is_shown_and_is_the_exit_code(
@@ -31,7 +32,7 @@ def test_a_promise_that_is_broken_is_shown_and_is_the_exit_code(
     def play(story: demo_story.Story) -> list[None]:
         story.facts = demo_story.Facts(published=2, rate_with=1.0, rate_without=2.0)
         account = {"node": "broker-2", "delivered": 1, "obsoleted": 0, "lost": 1, "final_state_equal": False}
-        story.facts.accounts = {name: {**account, "exact": False} for name in ("fast", "slow", "picky")}
+        story.facts.accounts = {name: {**account, "exact": False} for name in ("fast", "slow", "picky", "durable")}
         story._judge(*story.facts.accounts.values())
         return []
 
@@ -39,7 +40,7 @@ def test_a_promise_that_is_broken_is_shown_and_is_the_exit_code(
     with pytest.raises(SystemExit) as stopped:
         main(["demo"])
     assert stopped.value.code == 1
-    assert capsys.readouterr().out.count("✗") == 5
+    assert capsys.readouterr().out.count("✗") == 6
 
 
 def test_an_actor_that_ends_too_early_is_one_line(
