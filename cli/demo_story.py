@@ -64,7 +64,7 @@ class Actor:
         self.killed = False
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "gossamer.cli.demo_actors", *arguments],
+            [sys.executable, "-P", "-m", "gossamer.cli.demo_actors", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -1,5 +1,11 @@
 """Content-based publish/subscribe that never stalls."""
 
+from pathlib import Path
+
+# In a clone the folders stand beside this one, and Python, started there, finds this one before what is installed.
+if not (Path(__file__).parent / "messages").exists():
+    __path__.append(str(Path(__file__).parents[1]))
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
