@@ -95,7 +95,7 @@ def row(name: str, said: dict[str, Any], rates: Rates) -> list[RenderableType]:
 def summary(facts: Facts) -> RenderableType:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("", no_wrap=True, min_width=9)
-    for title in ("matched", "delivered", "obsoleted", "lost", "final state equal", "age when read"):
+    for title in ("matched", "delivered", "obsoleted", "lost", "final state equal", "age"):
         table.add_column(title, justify="right", no_wrap=True)
     for name, account in facts.accounts.items():
         equal, lost, age_ms = account["final_state_equal"], account["lost"], facts.ages_ms.get(name)
