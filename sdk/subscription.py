@@ -255,6 +255,7 @@ class Subscription:
         if self._closed:
             raise UsageError("the subscription is closed")
         self.selector = str(selector if isinstance(selector, Selector) else Selector(selector))
+        self._track.filtered = True  # from now on something may leave
         await self._settle()
 
     async def _settle(self) -> None:

@@ -60,12 +60,12 @@ def _position(position: Mapping[Any, Any], group: str) -> Start:
 class Track:
     """One subscription's positions, over all its sessions."""
 
-    __slots__ = ("_before", "_filtered", "_said", "_shown", "_shown_in_group", "_since_ns", "_start", "positions")
+    __slots__ = ("_before", "_said", "_shown", "_shown_in_group", "_since_ns", "_start", "filtered", "positions")
 
     def __init__(self, start: Start | None, filtered: bool) -> None:
         self._start = start
         """Where it was to begin, until it has come to where its broker is."""
-        self._filtered = filtered
+        self.filtered = filtered
         """Whether anything can leave: to one that everything matches nothing does."""
         self.positions: dict[StreamId, int] = {} if start is None else dict(start.positions)
         self._before: dict[StreamId, int] = dict(self.positions)
@@ -129,7 +129,7 @@ class Track:
 
     def came(self, stream: StreamId, events: list[Event]) -> None:
         """Plain events of one stream."""
-        if self._filtered and any(event.key is not None for event in events):
+        if self.filtered and any(event.key is not None for event in events):
             shown = self._shown.setdefault(stream, {})
             for event in events:
                 if event.key is not None:
@@ -144,7 +144,7 @@ class Track:
         assert event.id is not None
         if relation is None or not relation.group:
             self.came(event.id.stream, [event])
-        elif self._filtered and key is not None:
+        elif self.filtered and key is not None:
             self._shown_in_group.pop(key, None)
             if not event.deleted:
                 self._shown_in_group[key] = event.id, event.rank, event.time_ns
