@@ -30,6 +30,7 @@ from gossamer.protocol.groups.seat import Machine
 BURST = 512
 HWM = 4_000
 BATCH = 4_096
+FORGET_S = 60.0
 SCHEME = "tcp://"
 
 _log = logging.getLogger("gossamer.group")
@@ -61,6 +62,7 @@ class GroupRuntime:
         self.me: NodeId = f"{self.address.removeprefix(SCHEME)}-{time.time_ns() // 10**6}"
         self._from = self.me.encode()
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
+        self._used_at: dict[str, float] = {}
         self._report = report
         self._machine: Machine | None = None
         self._submitted: deque[Input] = deque()
@@ -200,15 +202,21 @@ class GroupRuntime:
         except (UsageError, msgspec.MsgspecError) as error:
             _log.warning("not sent: %s", error)
             return
+        now = time.monotonic()
         for to in send.to:
             address = to if to.startswith(SCHEME) else address_of(to)
             dealer = self._dealers.get(address) or self._connect(address)
+            self._used_at[address] = now
             try:
                 dealer.send_multipart((self._from, b"" if to.startswith(SCHEME) else to.encode(), frame), zmq.NOBLOCK)
             except zmq.Again:
                 self.dropped += 1
 
     def _connect(self, address: str) -> "zmq.Socket[bytes]":
+        forgotten = time.monotonic() - FORGET_S
+        for gone in [each for each, used_at in self._used_at.items() if used_at < forgotten]:
+            self._dealers.pop(gone).close(linger=0)  # a member that left long ago
+            del self._used_at[gone]
         dealer = self._context.socket(zmq.DEALER)
         dealer.setsockopt(zmq.SNDHWM, HWM)
         dealer.setsockopt(zmq.LINGER, 0)

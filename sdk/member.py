@@ -299,6 +299,8 @@ class Member:
     async def close(self) -> None:
         """Leave in order: the others go on without a pause."""
         if not self._left and self.failure is None and self.joined.done():
+            with suppress(GossamerError):  # what could not be delivered is nobody's
+                await self.settled(EventId(self.stream, self._annotator.next - 1), LEAVE_S)
             self._tell(Leave())
             with suppress(TimeoutError, GossamerError):
                 await asyncio.wait_for(asyncio.shield(self._gone), LEAVE_S)

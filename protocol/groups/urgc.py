@@ -449,19 +449,20 @@ class Urgc:
         """Our own messages: new ones as far as the window allows, and those that too few have, once more."""
         turn = self.turn
         place, bodies = turn.place, self._bodies[turn.place]
-        window = 4 * turn.settings.batch
+        # What was recovered is ordered too, though the log that we accepted may not know.
+        ordered = max(self._log.cursors[place], self._taken[place])
+        room = 4 * turn.settings.batch - (self._sent - ordered)
         first = self._sent + 1
-        while self._outbox and self._sent - self._log.cursors[place] < window:
-            taken = list(islice(self._outbox, window - (self._sent - self._log.cursors[place])))
-            del self._outbox[: len(taken)]
-            for content in taken:
-                self._sent += 1
-                bodies[self._sent] = content
+        taken = list(islice(self._outbox, max(0, room)))
+        del self._outbox[: len(taken)]
+        for content in taken:
+            self._sent += 1
+            bodies[self._sent] = content
         self._held[place] = self._sent
         self._send_runs(first, self._sent)
         if again:
             # What has been on its way for a whole subrun and is not with a majority is taken for lost.
-            self._send_runs(max(self._marks[place], self._log.cursors[place]) + 1, self._sent_before)
+            self._send_runs(max(self._marks[place], ordered) + 1, self._sent_before)
             self._sent_before = self._sent
 
     def _send_runs(self, first: int, last: int) -> None:

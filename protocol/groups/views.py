@@ -701,7 +701,12 @@ class Views:
     def _proposal(self) -> Value | None:
         """The next view, and up to where to deliver before it; None as long as too few have told what they hold."""
         present = [place for place in sorted(self._preds) if not self.suspects(place)]
-        waited = [place for place in range(len(self.members)) if place not in self._preds and not self.suspects(place)]
+        # Who is to go need not say what it has: it will not be in the next view.
+        waited = [
+            place
+            for place, member in enumerate(self.members)
+            if place not in self._preds and not self.suspects(place) and member not in self._leave
+        ]
         if waited or len(present) < self._quorum:
             return None
         marks = tuple(

@@ -13,6 +13,7 @@ from gossamer.lab.groups.mutants import MUTANTS, RARE
 from gossamer.lab.groups.world import GROUP, Doom, Machine, World
 from gossamer.lab.swarm import seeds
 from gossamer.messages.event import Content
+from gossamer.protocol.groups import views
 from gossamer.protocol.groups.effects import Stalled
 from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
@@ -311,6 +312,19 @@ def test_what_is_safe_takes_the_place_of_what_it_obsoletes() -> None:
     assert len(world.lives["c"].delivered()) < 10
     checkers.check_fifo_completeness(world)
     checkers.check_agreement(world, uniform=True, settled=True)
+
+
+def test_who_takes_nothing_is_excluded_before_the_others_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "STORE_MAX", 50)
+    world = World()
+    for name in THREE:
+        world.add(name, Views(GROUP, name, THREE, timing=Timing(suspect_s=60.0, exclude_s=60.0)))
+    world.rules.append(Partition("c", "ab"))
+    for number in range(100):
+        world.at(number * 0.005, world.multicast, "a")
+    world.run(2.0)
+    assert [world.lives[name].view for name in THREE] == [1, 1, 0]
+    assert [len(world.lives[name].delivered()) for name in "ab"] == [100, 100]
 
 
 def test_a_minority_of_a_view_stops_says_so_and_is_told_when_it_is_back() -> None:
