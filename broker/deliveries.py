@@ -247,11 +247,12 @@ class _Noting(Dispatch[int]):
 class _Batch:
     """What came at once, as it is kept for those that are behind."""
 
-    __slots__ = ("_arrivals", "_asked", "_sizes", "events", "first", "loose", "packet", "size", "stream")
+    __slots__ = ("_arrivals", "_asked", "_events", "_sizes", "count", "first", "loose", "packet", "size", "stream")
 
     def __init__(self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None) -> None:
         self.packet = packet
-        self.events = events
+        self._events: list[Event] | None = events
+        self.count = len(events if packet is not None else arrivals or ())
         self._arrivals = arrivals
         self._sizes: list[int] | None = None
         self._asked: tuple[str, list[int]] | None = None
@@ -259,6 +260,18 @@ class _Batch:
         self.loose = packet is not None and all(event.key is None for event in events)
         """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
         self.size = sum(arrival.size for arrival in arrivals or ()) if packet is None else len(packet.blob)
+
+    def rest(self) -> None:
+        """It is only kept from now on: what was decoded takes five times the room of its packet, and can be again."""
+        if self.packet is not None:
+            self._events = self._arrivals = None
+
+    @property
+    def events(self) -> list[Event]:
+        if self._events is None:
+            assert self.packet is not None
+            self._events = self.packet.events()
+        return self._events
 
     @property
     def arrivals(self) -> list[Arrival]:
@@ -270,7 +283,10 @@ class _Batch:
     def places(self, selector: Selector) -> list[int]:
         """Where a selector matches. Many read with the same one: the last answer is kept."""
         if self._asked is None or self._asked[0] != str(selector):
+            resting = self._events is None
             hits = selector.matches_each([event.attributes for event in self.events])
+            if resting:
+                self.rest()
             self._asked = str(selector), [place for place, hit in enumerate(hits) if hit]
         return self._asked[1]
 
@@ -682,6 +698,8 @@ class Deliveries:
     # The log of those that are behind -------------------------------------------------------------------------------
 
     def _log(self, group: _Group, batch: _Batch) -> None:
+        if group.log:
+            group.log[-1].rest()
         group.log.append(batch)
         group.log_bytes += batch.size
         while group.log_bytes > self._log_bytes_max and len(group.log) > 1:
@@ -757,9 +775,9 @@ class Deliveries:
                 if len(feed):
                     break  # what is in the queue comes first
                 place = self._send_on(subscriber, batch, place)
-                if place < len(batch.events):
+                if place < batch.count:
                     break
-            if place >= len(batch.arrivals if batch.packet is None else batch.events):
+            if place >= batch.count:
                 number, place = number + 1, 0
                 continue
             arrival = batch.arrivals[place]
@@ -966,7 +984,7 @@ class Deliveries:
                     del self._runs[next(iter(self._runs))]
             subscriber.sent += len(chosen)
             subscriber.outlet.deliver(frame)
-        return places[start + credit] if start + credit < len(places) else len(batch.events)
+        return places[start + credit] if start + credit < len(places) else batch.count
 
     def flush(self) -> None:
         """Send what waits, as far as credit and room go; what is left waits for more of them."""
