@@ -37,7 +37,7 @@ Point = tuple[str, float, Policy]
         "ratios": "0,1",
         "goal": 0.6,
         "step": 4.0,
-        "rate_max": 20.0,
+        "rate_max": 40.0,
         "nodes": 12,
         "network_mbps": 0.24,
         "duration_s": 14.0,

@@ -42,7 +42,7 @@ def switching(
     best = list(map(min, ms["lbrm"], ms["gossip"]))
     return rows, [
         Claim(
-            "the switch is as good as the better of the two, at every rate",
+            "the switch is as good as the better of the two, to within 10 %, at every rate",
             "use LBRM for low send rates and switch after detecting logger congestion (§7.3, §8)",
             "; ".join(f"{name} {', '.join(f'{each:.0f}' for each in curve)} ms" for name, curve in ms.items())
             + f" at {rates} packets/s",
