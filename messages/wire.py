@@ -398,13 +398,15 @@ class Recalled(_Message, frozen=True, tag=37):
 
 class Bookmark(_Message, frozen=True, tag=38):
     """A durable subscription, at that epoch, has taken each of these streams up to there: what changed since the last
-    version that the receiver has confirmed; `whole`: it has confirmed none, and what it knew before does not count."""
+    version that the receiver has confirmed; `whole`: it has confirmed none, and what it knew before does not count, if
+    that is no more than what was known of epoch `after`."""
 
     name: NodeId
     epoch: Version
     version: Version
     vector: Vector
     whole: bool = False
+    after: Version = 0
 
 
 class Bookmarked(_Message, frozen=True, tag=39):

@@ -23,7 +23,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NAME_LENGTH_MAX, NodeId, StreamId, group_of, named_stream
 from gossamer.messages.wire import ENTRIES_MAX, Bookmark, Bookmarked, Member, Position, Recall, Recalled, Roster
 from gossamer.protocol.context import Context
-from gossamer.protocol.effects import Attached, Detached, Marked
+from gossamer.protocol.effects import Attached, Detached, Marked, Stored
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.stability import Stability
 
@@ -71,12 +71,14 @@ class Held:
     """A subscription that is attached here: what it has taken, and which logger has been told how much of that."""
 
     __slots__ = (
-        "announced", "changed", "confirmed", "epoch", "leaving", "new", "since", "told_at", "vector", "version",
-        "wanted",
+        "after", "announced", "changed", "confirmed", "epoch", "leaving", "new", "since", "told_at", "vector",
+        "version", "wanted",
     )  # fmt: skip
 
-    def __init__(self, epoch: int, vector: dict[StreamId, int], new: bool, since: int) -> None:
+    def __init__(self, epoch: int, after: int, vector: dict[StreamId, int], new: bool, since: int) -> None:
         self.epoch = epoch
+        self.after = after
+        """The epoch that was known when it was attached."""
         self.vector = vector
         self.new = new
         self.since = since
@@ -247,9 +249,10 @@ class Durables:
 
     def _hold(self, name: NodeId, holder: int, vector: dict[StreamId, int], new: bool) -> None:
         record = self._membership.table.get(name)
-        epoch = _later(self._ctx, 0 if record is None else record.freshness, holder)
+        after = 0 if record is None else record.freshness
+        epoch = _later(self._ctx, after, holder)
         self._membership.merge(Member(name, "durable", epoch))  # whoever had it here hears of it by that
-        held = self.held[name] = Held(epoch, vector, new, self._ctx.round)
+        held = self.held[name] = Held(epoch, after, vector, new, self._ctx.round)
         self._tell(name, held)
 
     def _tell(self, name: NodeId, held: Held) -> None:
@@ -263,7 +266,7 @@ class Durables:
                 version = held.changed[streams[ENTRIES_MAX]] - 1
                 streams = [stream for stream in streams[:ENTRIES_MAX] if held.changed[stream] <= version]
             vector = tuple(Position(stream, held.vector[stream]) for stream in streams)
-            self._ctx.send(logger, Bookmark(name, held.epoch, version, vector, confirmed == 0))
+            self._ctx.send(logger, Bookmark(name, held.epoch, version, vector, confirmed == 0, held.after))
             held.told_at = self._ctx.now
 
     def _settle(self, name: NodeId, held: Held) -> None:
@@ -290,15 +293,16 @@ class Bookmarks:
         membership: Membership,
         stability: Stability,
         save: Callable[[Marked, Callable[[], None] | None], None],
-        stored: Mapping[NodeId, Mapping[StreamId, int]],
+        stored: Stored | None,
     ) -> None:
         self._ctx = ctx
         self._membership = membership
         self._stability = stability
         self._save = save
-        self._epochs: dict[NodeId, int] = {}
-        """Those whose beginning was told in this life."""
-        self.positions: dict[NodeId, dict[StreamId, int]] = {name: dict(vector) for name, vector in stored.items()}
+        found = stored or Stored({})
+        self._epochs = {member.node: member.freshness for member in found.members if member.status == "durable"}
+        """The last whose beginning was told."""
+        self.positions = {name: dict(vector) for name, vector in found.bookmarks.items()}
 
     def on_recall(self, sender: NodeId, message: Recall) -> None:
         record = self._membership.table.get(message.name)
@@ -313,6 +317,9 @@ class Bookmarks:
 
     def on_bookmark(self, sender: NodeId, message: Bookmark) -> bool:
         """Take what a broker tells, once it is on disk; False if the subscription is not with it any more."""
+        begun = self._epochs.get(message.name, 0)
+        if message.whole and message.epoch != begun and message.after < begun:
+            return False  # it comes late, from somebody who never got to have it
         self._membership.merge(Member(message.name, "durable", message.epoch))
         record = self._membership.table.get(message.name)
         if record is None or (record.freshness, record.status) != (message.epoch, "durable"):
@@ -320,7 +327,7 @@ class Bookmarks:
                 self._ctx.send(sender, Roster((), (record,), False))
             return False
         # Who attached it has said where it begins: others may have, too, who never got to have it.
-        anew = message.whole and self._epochs.get(message.name, 0) < message.epoch
+        anew = message.whole and begun < message.epoch
         if anew:
             self._epochs[message.name] = message.epoch
             self._save(Marked(message.name, None), None)

@@ -159,7 +159,7 @@ class Node:
         )
         self.durables = Durables(ctx, self.membership, self._delivered)
         self.bookmarks = (
-            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored.bookmarks if stored else {})
+            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored)
             if self.logger is not None
             else None
         )

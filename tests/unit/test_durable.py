@@ -182,11 +182,20 @@ def test_where_one_begins_is_said_by_who_attaches_it():
     """Somebody attached it before, further on, and died before it could tell its client."""
     me = logger()
     persist(me, receive(me, "b", Bookmark(NAME, 7, 1, (Position(S, 9),), True)))
-    persist(me, receive(me, "a", Bookmark(NAME, 8, 1, (Position(S, 3),), True)))
+    persist(me, receive(me, "a", Bookmark(NAME, 8, 1, (Position(S, 3),), True, 7)))
     assert me.bookmarks.positions[NAME] == {S: 3}
     persist(me, receive(me, "a", Bookmark(NAME, 8, 2, (Position(S, 5),))))
     persist(me, receive(me, "a", Bookmark(NAME, 8, 1, (Position(S, 3),), True)))
     assert me.bookmarks.positions[NAME] == {S: 5}, "a copy that comes late says nothing new"
+
+
+def test_who_did_not_know_of_the_one_that_has_it_comes_too_late():
+    """Its word was on its way while it died, and somebody else attached the subscription."""
+    me = logger()
+    persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),), True)))
+    persist(me, receive(me, "b", Bookmark(NAME, 8, 1, (Position(S, 9),), True)))
+    assert me.bookmarks.positions[NAME] == {S: 3}
+    assert me.membership.table.get(NAME) == Member(NAME, "durable", 7)
 
 
 def test_an_epoch_that_is_not_the_latest_counts_no_more():
