@@ -76,7 +76,8 @@ def picture(story: Story, rates: Rates, at_s: float) -> RenderableType:
     for title in ("", "", "with", "events/s", "events", "obsoleted", "lost", "age when read"):
         table.add_column(title, justify="left" if title in ("", "with") else "right", no_wrap=True, min_width=8)
     for name, who in PEOPLE.items():
-        said = story.actors[name].said if name in story.actors else {}
+        actor = story.actors.get(name)
+        said = {} if actor is None else {**actor.said, "node": "away"} if actor.killed else actor.said
         table.add_row(Text(f"  {name}", "bold"), Text(who, "dim"), *row(name, said, rates))
     heading = Text(f"{at_s:5.1f} s  ", "dim").append(story.scene, "bold cyan")
     return Group(Text(), heading, Text(), nodes, Text(), table)
