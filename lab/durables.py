@@ -73,7 +73,7 @@ class Reader(Observer):
             self.taken = dict(attached.vector)
             return
         for stream, last in attached.vector.items():
-            if last > self.taken.get(stream, -1):
+            if last > self.taken.get(stream, -1) and stream not in member.receiver.retired:
                 what = f"{self.id} is taken up behind {last} of {stream}, and has {self.taken.get(stream, -1)}"
                 raise Violation("no durable event skipped", what, EventId(stream, last))
 
