@@ -57,6 +57,7 @@ RUNS_MAX = 16
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
+Had = Callable[[StreamId], bool]
 Spans = tuple[tuple[int, int], ...]
 """Places in a packet, `start` to `stop`."""
 
@@ -387,8 +388,9 @@ class Deliveries:
 
     # Subscriptions --------------------------------------------------------------------------------------------------
 
-    def add(self, outlet: Outlet, group: str, wanted: Subscribe) -> Subscriber:
-        """A new subscription; `SelectorError` if its selector is wrong."""
+    def add(self, outlet: Outlet, group: str, wanted: Subscribe, had: Had | None = None) -> Subscriber:
+        """A new subscription; `SelectorError` if its selector is wrong. `had` tells of streams that its beginning does
+        not name whether it has had them."""
         self._keys += 1
         subscriber = Subscriber(self._keys, outlet, group, wanted, self.tally)
         at = self._groups.get(group)
@@ -399,7 +401,7 @@ class Deliveries:
         self.subscribers[subscriber.key] = subscriber
         if wanted.start is not None:
             try:
-                self.begin(subscriber, wanted.start)
+                self.begin(subscriber, wanted.start, had)
             except UsageError:
                 self.remove(subscriber)
                 raise
@@ -415,7 +417,7 @@ class Deliveries:
             found |= {stream: last for stream, last in moved.items() if stream.startswith(f"{group}/")}
         return dict(list(found.items())[-POSITIONS_MAX:])
 
-    def begin(self, subscriber: Subscriber, start: Start) -> None:
+    def begin(self, subscriber: Subscriber, start: Start, had: Had | None = None) -> None:
         """A subscription that is new here goes on from there, and not with what comes next."""
         group, key, positions = self._groups[subscriber.group], subscriber.key, start.positions
         resumes = bool(start.since_ns) and not start.published_ns and not start.latest
@@ -435,7 +437,7 @@ class Deliveries:
             positions = self.delivered(subscriber.group)
             since_ns = max(time_ns() - SLACK_NS, self._born_ns)
         if has_loggers and not (resumes and self._remembers(subscriber.group, positions, since_ns)):
-            reading.replay = Replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest)
+            reading.replay = Replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest, had=had)
             reading.moves = int(start.latest and bool(start.shown))
             self.readings.add(reading)
             return

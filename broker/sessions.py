@@ -23,7 +23,7 @@ import zmq
 
 from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
-from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Subscriber
+from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Had, Subscriber
 from gossamer.broker.journal import Journal
 from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
 from gossamer.matching import Selector, SelectorError
@@ -67,7 +67,7 @@ from gossamer.messages.session import (
     decode_from_client,
     encode,
 )
-from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, durable_id
+from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, durable_id, whole
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
 from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Hold, Input, Mark
 from gossamer.protocol.node import Node
@@ -531,13 +531,13 @@ class Sessions:
         waiting = sum(client is session for client, _ in self._attaching.values()) if self._attaching else 0
         return len(session.subscribers) + waiting
 
-    def _subscribe(self, session: Session, message: Subscribe) -> bool:
+    def _subscribe(self, session: Session, message: Subscribe, had: Had | None = None) -> bool:
         known = session.subscribers.get(message.sub)
         try:
             if known is not None:
                 self.deliveries.update(known, message.selector)
             else:
-                session.subscribers[message.sub] = self.deliveries.add(session, session.group, message)
+                session.subscribers[message.sub] = self.deliveries.add(session, session.group, message, had)
         except SelectorError as error:
             self._refuse(session.place, "selector", error.message, message.sub, error.position)
         except GossamerError as error:
@@ -580,7 +580,11 @@ class Sessions:
         if waiting is not None:
             self._refuse(waiting[0].place, "superseded", TAKEN_OVER, waiting[1].sub)
         self._attaching[name] = session, message
-        start = None if message.start is None or message.held else message.start.positions
+        start: dict[StreamId, int] | None = None
+        if message.start is not None and not message.held:
+            start = dict(message.start.positions)
+            if not (message.start.since_ns or message.start.published_ns or message.start.latest):
+                start[whole(session.group)] = 0
         yield Attach(name, message.holder % 2**HOLDER_BITS, message.held, start)
 
     def on_attached(self, attached: Attached) -> None:
@@ -594,14 +598,18 @@ class Sessions:
             self._inputs.append(Detach(name, epoch))
             return
         session, message = waiting
+        known = dict(attached.vector)
+        owed = known.pop(whole(session.group), None) is not None
+        if attached.new:
+            owed = message.start is not None
         if not attached.new or message.start is None:
             # Of what began while it was away it is owed everything, too.
             since = (name for name in self._node.receiver.streams if group_of(name) == session.group)
-            vector, start = {**dict.fromkeys(since, -1), **attached.vector}, message.start or Start()
+            vector, start = {**dict.fromkeys(since, -1), **known}, message.start or Start()
             if message.held:  # what has come and is not taken yet waits at the client
                 vector |= {stream: max(last, vector.get(stream, -1)) for stream, last in start.positions.items()}
             message = msgspec.structs.replace(message, start=Start(vector, shown=start.shown))
-        if self._subscribe(session, message):
+        if self._subscribe(session, message, None if owed else self._node.receiver.retired.__contains__):
             self._durables[name] = session, message.sub, epoch
             session.durables[message.sub] = name
         else:

@@ -68,7 +68,7 @@ def pub(
 
 def sub(
     selector: Annotated[str, typer.Argument(help="What to match; everything if left out.")] = "",
-    count: Annotated[int | None, typer.Option("--count", help="End after so many.")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many.")] = None,
     notices: Annotated[bool, typer.Option("--notices", help="Also print what has left, gaps and commits.")] = False,
     durable: Annotated[str | None, typer.Option("--durable", help="Go on where this name was left.")] = None,
     start: Annotated[

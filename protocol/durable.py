@@ -52,6 +52,13 @@ def group_of_durable(name: NodeId) -> str:
     return group_of(name[1:])
 
 
+def whole(group: str) -> StreamId:
+    """An entry of a bookmark that is no stream: the subscription began with everything. It is owed streams that were
+    over before it began, and its bookmark names those that it has taken of them. One that began with what came then
+    has had every stream that is over: it is waited for in those that it has not (protocol/stability.py)."""
+    return f"{group}/~whole"
+
+
 class _Attaching:
     """A subscription whose bookmark is being asked for."""
 
@@ -114,10 +121,17 @@ class Held:
 class Durables:
     """A broker's side: those that are attached here, or about to be."""
 
-    __slots__ = ("_attaching", "_ctx", "_membership", "_snapshot", "_turn", "held")
+    __slots__ = ("_attaching", "_ctx", "_is_over", "_membership", "_snapshot", "_turn", "held")
 
-    def __init__(self, ctx: Context, membership: Membership, snapshot: Callable[[str], dict[StreamId, int]]) -> None:
-        """`snapshot(group)` tells how far each stream has been delivered here."""
+    def __init__(
+        self,
+        ctx: Context,
+        membership: Membership,
+        snapshot: Callable[[str], dict[StreamId, int]],
+        is_over: Callable[[StreamId], bool],
+    ) -> None:
+        """`snapshot(group)` tells how far each stream has been delivered here; `is_over`, which are retired."""
+        self._is_over = is_over
         self._ctx = ctx
         self._membership = membership
         self._snapshot = snapshot
@@ -155,6 +169,8 @@ class Durables:
         """It has taken each of these streams up to there."""
         held = self.held.get(name)
         if held is not None and held.epoch == epoch:
+            if whole(group_of_durable(name)) not in held.vector:
+                vector = {stream: last for stream, last in vector.items() if not self._is_over(stream)}
             held.mark(vector)
 
     def detach(self, name: NodeId, epoch: int, forget: bool) -> None:
@@ -175,8 +191,9 @@ class Durables:
     def retire(self, stream: StreamId) -> None:
         """Everyone has it, these too."""
         for held in self.held.values():
-            held.vector.pop(stream, None)
-            held.changed.pop(stream, None)
+            if whole(group_of(stream)) not in held.vector:
+                held.vector.pop(stream, None)
+                held.changed.pop(stream, None)
 
     # What the others say --------------------------------------------------------------------------------------------
 
@@ -355,7 +372,8 @@ class Bookmarks:
 
     def retire(self, stream: StreamId) -> None:
         for vector in self.positions.values():
-            vector.pop(stream, None)
+            if whole(group_of(stream)) not in vector:
+                vector.pop(stream, None)
 
 
 def _later(ctx: Context, epoch: int, holder: int) -> int:

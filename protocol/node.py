@@ -157,7 +157,7 @@ class Node:
             if logger
             else None
         )
-        self.durables = Durables(ctx, self.membership, self._delivered)
+        self.durables = Durables(ctx, self.membership, self._delivered, self.receiver.retired.__contains__)
         self.bookmarks = (
             Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored)
             if self.logger is not None
@@ -335,8 +335,7 @@ class Node:
         self._hurry()
 
     def _on_mark(self, given: inputs.Mark) -> None:
-        known = {name: last for name, last in given.vector.items() if name not in self.receiver.retired}
-        self.durables.mark(given.name, given.epoch, known)
+        self.durables.mark(given.name, given.epoch, given.vector)
 
     def _on_detach(self, given: inputs.Detach) -> None:
         self.durables.detach(given.name, given.epoch, given.forget)

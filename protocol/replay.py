@@ -20,11 +20,11 @@ subscription goes on with what the broker kept, and drops what it has read alrea
 nothing comes twice, however far the logger is behind the broker, or ahead of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from gossamer.messages.errors import PeerError
-from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.ids import SEQ_MAX, NodeId, StreamId
 from gossamer.messages.wire import Beginning, Page, Span, Stretch
 
 LACKS_MAX = 1_000
@@ -45,10 +45,18 @@ class Replay:
     """Pages in, in the order of a log; stretches out, each stream in its own."""
 
     def __init__(
-        self, positions: Mapping[StreamId, int], since_ns: int = 0, *, published_ns: int = 0, latest: bool = False
+        self,
+        positions: Mapping[StreamId, int],
+        since_ns: int = 0,
+        *,
+        published_ns: int = 0,
+        latest: bool = False,
+        had: Callable[[StreamId], bool] | None = None,
     ) -> None:
-        """Behind these positions, which others may share; what has none is read from what was logged then."""
+        """Behind these positions, which others may share; what has none is read from what was logged then, unless it is
+        one of those that it `had`."""
         self._base = positions
+        self._had = had
         self.since_ns = since_ns
         self.published_ns = published_ns
         self.latest = latest
@@ -75,7 +83,11 @@ class Replay:
         """The last seq that was read, or need not be; None if nothing is known of the stream, and who reads from a time
         on does not want it from its beginning."""
         found = self._read.get(stream)
-        return self._base.get(stream, self._default) if found is None else found
+        if found is None:
+            found = self._base.get(stream)
+        if found is None and self._had is not None and self._had(stream):
+            return SEQ_MAX
+        return self._default if found is None else found
 
     def beginning(self) -> Beginning | None:
         """Where to read from, if there is no cursor."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+from gossamer.broker.addresses import check_peer
 from gossamer.matching import Selector
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
 from gossamer.messages.event import IDS_MAX, Attributes, Content, Event, is_plain
@@ -169,6 +170,8 @@ class Client:
         In place of attributes and body it takes a CloudEvent: a dict in its JSON shape, or an object like those of the
         `cloudevents` package.
         """
+        if ack is not None:
+            _check_ack(ack)
         if not self._has_room:
             await self._wait_for_room(timeout)
         id = self.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after)
@@ -233,6 +236,8 @@ class Client:
 
         await client.delete("IBM", {"type": "quote", "reason": "delisted"})
         """
+        if ack is not None:
+            _check_ack(ack)
         await self._wait_for_room(timeout)
         id = self._delete(key, attributes, scope)
         if ack is not None:
@@ -250,6 +255,8 @@ class Client:
             tx.publish({"account": "a", "balance": 90}, key="a")
             tx.publish({"account": "b", "balance": 110}, key="b")
         """
+        if ack is not None:
+            _check_ack(ack)
         return Transaction(self, ack, timeout)
 
     async def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
@@ -257,6 +264,7 @@ class Client:
 
         await client.flush("logged", timeout=5)
         """
+        _check_ack(ack)
         last = self._open().next - 1
         if last >= 0:
             await self._wait_for(last, ack, timeout)
@@ -438,8 +446,7 @@ class Client:
                     self._room.remove(future)
 
     async def _wait_for(self, seq: int, ack: Ack, timeout: float | None) -> None:
-        if ack not in ACKS:
-            raise UsageError(f'ack: "sent", "logged" or "safe", not {ack!r}')
+        _check_ack(ack)
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting += 1
         heapq.heappush(self._waiters[ack], (seq, self._waiting, future))
@@ -530,6 +537,12 @@ def _end(transport: Transport, embedded: "Embedded | None") -> None:
         embedded.stop()
 
 
+def _check_ack(ack: object) -> None:
+    """At the caller, before anything is published."""
+    if ack not in ACKS:
+        raise UsageError(f'ack: "sent", "logged" or "safe", not {ack!r}')
+
+
 class Transaction:
     """What is published in it is applied as one."""
 
@@ -599,7 +612,7 @@ class Connecting:
         listen: str | None,
         peers: Sequence[str],
     ) -> None:
-        self._urls = (url,) if isinstance(url, str) else None if url is None else tuple(url)
+        self._urls = None if url is None else tuple(map(check_peer, (url,) if isinstance(url, str) else url))
         if self._urls is not None and not self._urls:
             raise UsageError("connect: a url, several, or None for an embedded node")
         if publisher is not None:

@@ -422,6 +422,7 @@ class Transport:
             dealer.connect(self._urls[self._url])
         except zmq.ZMQError as error:
             dealer.disable_monitor()
+            monitor.close(linger=0)
             dealer.close()
             raise UsageError(f"{self._urls[self._url]}: {error.strerror}") from None
         self._dealer, self._monitor = dealer, monitor

@@ -196,3 +196,40 @@ def test_who_stays_away_for_too_long_is_told_what_is_gone(tmp_path):
     finally:
         node.broker.kill()
         node.logger.kill()
+
+
+async def over(node, stream):
+    """A publisher that has left is forgotten when everyone has all of it; the log still has it."""
+    while stream not in node.broker.node.receiver.retired or stream not in node.logger.node.receiver.retired:
+        await asyncio.sleep(0.05)
+
+
+def test_streams_that_are_over_are_had_or_owed_as_any_other(node):
+    async def left_behind(first, last):
+        async with gossamer.connect(node.url) as client:
+            for n in range(first, last):
+                await client.publish({"n": n}, ack="logged")
+            stream = client.stream
+        await over(node, stream)
+
+    async def some(count, **options):
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe("n >= 0", **options)
+            return await take(sub, count)
+
+    async def main():
+        await left_behind(0, 4)
+        assert await some(2, durable="all", start="all") == [0, 1]
+        assert await some(1, durable="all", start="all") == [2]
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe("n >= 0", durable="new")
+            await publish(node.url, 4, 6)
+            assert await take(sub, 2) == [4, 5], "and nothing of what was over before it began"
+        assert await some(3, durable="all") == [3, 4, 5]
+        for stream in [each for each in node.broker.node.receiver.streams if each.startswith("default/")]:
+            await over(node, stream)
+        await publish(node.url, 6, 7)
+        assert await some(1, durable="new") == [6]
+        assert await some(1, durable="all") == [6]
+
+    run(main)

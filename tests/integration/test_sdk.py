@@ -568,3 +568,22 @@ def test_without_a_url_a_node_is_embedded(tmp_path):
 
     run(main)
     assert (tmp_path / "gossamer.db").exists()
+
+
+@pytest.mark.parametrize("url", ["foo", "127.0.0.1:7400", "http://127.0.0.1:1", "tcp://127.0.0.1"])
+def test_a_url_that_is_none_is_refused_at_once(url):
+    with pytest.raises(gossamer.UsageError, match="is not an address like tcp://"):
+        gossamer.connect(url)
+
+
+def test_an_ack_that_there_is_not_publishes_nothing(broker):
+    async def main():
+        async with gossamer.connect(broker.url) as client:
+            for publish in (client.publish({"n": 1}, ack="soon"), client.delete("k", ack="soon"), client.flush("soon")):
+                with pytest.raises(gossamer.UsageError, match="ack"):
+                    await publish
+            with pytest.raises(gossamer.UsageError, match="ack"):
+                client.transaction(ack="soon")
+            assert (await client.publish({"n": 2})).seq == 0
+
+    run(main)
