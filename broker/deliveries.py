@@ -546,7 +546,8 @@ class Deliveries:
             if vetted is not packet:
                 events = packet.events()
             if all(event.relation is None for event in events):
-                self._on_plain(group, group.plain, packet, events)
+                if events:  # a packet may be marks and nothing else
+                    self._on_plain(group, group.plain, packet, events)
                 self._moved[packet.stream] = packet.last
                 return
             self._leave_plain(group, group.plain)

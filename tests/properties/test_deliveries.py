@@ -8,7 +8,7 @@ import pytest
 from gossamer.broker.deliveries import Deliveries
 from gossamer.matching import Selector
 from gossamer.messages.event import Content
-from gossamer.messages.packet import pack
+from gossamer.messages.packet import assemble, pack
 from gossamer.messages.session import Counts, Gap, Items, Run, Start, Subscribe, decode_from_broker
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.delivery import Item
@@ -154,3 +154,16 @@ def test_what_falls_out_of_the_log_is_counted_and_told() -> None:
     deliveries.flush()
     assert outlet.lost > 50
     assert outlet.lost + len(outlet.events) == 100
+
+
+def test_a_packet_of_marks_alone_is_passed_over() -> None:
+    """What a link purged comes as packets without an event, as many as it takes."""
+    deliveries, consumer = Deliveries(), Consumer()
+    deliveries.add(consumer, "default", Subscribe(0, "n >= 0", 100))
+    stream = "default/~a-1.0"
+    for number in range(3):
+        first = 600 * number
+        deliveries.on_packet(assemble(stream, [(first + at, (first + 599, False)) for at in range(599)]))
+        deliveries.on_packet(pack(stream, first + 599, [Content(key="x", attributes={"n": number})]))
+    deliveries.flush()
+    assert consumer.received == 3
