@@ -54,6 +54,16 @@ class Failed(GossamerError):
     """The demonstration could not be given; its promises are another matter."""
 
 
+SETTINGS = """
+[protocol]
+link_patience_s = 60.0
+link_buffer_events_max = 262_144
+link_buffer_bytes_max = 67_108_864
+"""
+"""Everyone here shares a few cores: a broker that was not scheduled for a second is not behind a slow link, and what is
+obsolete by then is not to be left out for that (docs/decisions/link-patience.md)."""
+
+
 class Actor:
     """A process that takes part: what it said last, and its answers."""
 
@@ -193,6 +203,7 @@ class Story:
         self.actors: dict[str, Actor] = {}
         self.facts = Facts()
         self._folder = tempfile.TemporaryDirectory(prefix="gossamer-demo-")
+        self._settings = Path(self._folder.name) / "settings.toml"
         self._slow_from = 0
         self._changed_before = 0
         self._before_away: Account = {}
@@ -222,6 +233,7 @@ class Story:
     def _start(self) -> Iterator[None]:
         self.scene = "three brokers and a logger start"
         store = f"sqlite:///{Path(self._folder.name) / 'log.db'}"
+        self._settings.write_text(SETTINGS)
         logger = self._node(LOGGER, "--store", store)
         yield from self._until(lambda: logger.said)
         for name in BROKERS:
@@ -353,7 +365,8 @@ class Story:
 
     def _node(self, name: str, *options: str) -> Actor:
         role = name.partition("-")[0]
-        return self._act(name, "node", role, "--json", "--name", name, "--mesh", ANYWHERE, *options)
+        settings = "--config", str(self._settings)
+        return self._act(name, "node", role, "--json", "--name", name, "--mesh", ANYWHERE, *settings, *options)
 
     def _subscriber(self, name: str, urls: list[str], selector: str, policy: str, durable: str | None = None) -> None:
         said = {"urls": urls, "selector": selector, "policy": policy, "durable": durable}
