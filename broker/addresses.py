@@ -13,7 +13,7 @@ _WILDCARDS = ("*", "0.0.0.0", "[::]")
 
 def split(url: str) -> tuple[str, int]:
     """Host and port of `tcp://host:port`; port 0 stands for one that is free."""
-    found = _URL.fullmatch(url)
+    found = _URL.fullmatch(url) if isinstance(url, str) else None
     if found is None:
         raise UsageError(f"{url!r} is not an address like tcp://127.0.0.1:7401")
     host, port = found[1], 0 if found[2] == "*" else int(found[2])

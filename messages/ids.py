@@ -57,9 +57,9 @@ def anonymous_stream(group: str, issuer: str, number: int) -> StreamId:
     return f"{_checked(group, 'group')}/~{_checked(issuer, 'issuer')}.{number}"
 
 
-def named_stream(group: str, publisher: str) -> StreamId:
+def named_stream(group: str, name: str, what: str = "publisher") -> StreamId:
     """The stream of a named publisher, the same across its restarts."""
-    return f"{_checked(group, 'group')}/{_checked(publisher, 'publisher')}"
+    return f"{_checked(group, 'group')}/{_checked(name, what)}"
 
 
 def group_of(stream: StreamId) -> str:
@@ -76,9 +76,9 @@ def issued_by(stream: StreamId) -> Issued | None:
 
 
 def _checked(name: str, what: str) -> str:
-    if len(name) > NAME_LENGTH_MAX or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{what} {name[:40]!r}: a name is 1 to {NAME_LENGTH_MAX} characters, without '/' or control characters, "
-            "and does not begin with '~' or a space"
+            f"{what} {str(name)[:40]!r}: a name is 1 to {NAME_LENGTH_MAX} characters, without '/' or control "
+            "characters, and does not begin with '~' or a space"
         )
     return name

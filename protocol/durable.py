@@ -38,7 +38,7 @@ MARKS_A_ROUND = 64
 
 def durable_id(group: str, name: str) -> NodeId:
     """What a durable subscription is called among the members; no node's name begins like that."""
-    found = f"~{named_stream(group, name)}"
+    found = f"~{named_stream(group, name, 'durable')}"
     if len(found) > NAME_LENGTH_MAX:
         raise UsageError(f"durable: {name[:40]!r} and its group have more than {NAME_LENGTH_MAX - 2} characters")
     return found

@@ -598,6 +598,12 @@ class Transaction:
         return client._post(contents)
 
 
+def _addresses(urls: str | Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(urls, str | Sequence):
+        raise UsageError(f"{urls!r} is not an address like tcp://127.0.0.1:7400, nor a list of such")
+    return tuple(map(check_peer, (urls,) if isinstance(urls, str) else urls))
+
+
 class Connecting:
     """`async with connect(...) as client`, or `client = await connect(...)`."""
 
@@ -612,17 +618,20 @@ class Connecting:
         listen: str | None,
         peers: Sequence[str],
     ) -> None:
-        self._urls = None if url is None else tuple(map(check_peer, (url,) if isinstance(url, str) else url))
+        self._urls = None if url is None else _addresses(url)
         if self._urls is not None and not self._urls:
             raise UsageError("connect: a url, several, or None for an embedded node")
-        if publisher is not None:
-            named_stream(group, publisher)
-        elif spool is not None:
+        if self._urls is not None and (data is not None or listen is not None or peers):
+            raise UsageError("data=, listen= and peers= are the embedded node's: connect() without a url")
+        named_stream(group, "anyone" if publisher is None else publisher)
+        if publisher is None and spool is not None:
             raise UsageError("spool= is a named publisher's: connect(publisher=..., spool=...)")
+        if not isinstance(timeout, int | float) or not timeout > 0:
+            raise UsageError(f"timeout: a number of seconds, more than 0, not {timeout!r}")
         self._group = group
         self._publisher, self._spool = publisher, spool
         self._timeout = timeout
-        self._node_options = data, listen, tuple(peers)
+        self._node_options = data, listen, _addresses(peers)
         self._client: Client | None = None
 
     async def _connect(self) -> Client:

@@ -18,7 +18,7 @@ from gossamer.broker.addresses import split
 from gossamer.broker.faults import Faults
 from gossamer.broker.runtime import Runtime
 from gossamer.broker.sessions import ClientLimits
-from gossamer.messages.errors import GossamerError, Timeout
+from gossamer.messages.errors import GossamerError, Timeout, UsageError
 from gossamer.protocol.config import Config
 
 READY_S = 10.0
@@ -61,7 +61,10 @@ class Embedded:
         if data is None:
             folder = tempfile.TemporaryDirectory(prefix="gossamer-")
             data = folder.name
-        Path(data).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(data).mkdir(parents=True, exist_ok=True)
+        except (OSError, TypeError) as error:
+            raise UsageError(f"data: {data!r} is no folder to keep events in: {error}") from error
         store = Store(f"sqlite:///{Path(data) / 'gossamer.db'}")
         started: list[Runtime] = []
         try:

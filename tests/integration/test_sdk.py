@@ -576,6 +576,37 @@ def test_a_url_that_is_none_is_refused_at_once(url):
         gossamer.connect(url)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"url": 5}, "5 is not an address"),
+        ({"url": [5]}, "5 is not an address"),
+        ({"url": []}, "a url, several, or None"),
+        ({"peers": 5}, "5 is not an address"),
+        ({"group": 5}, "group .5.: a name is"),
+        ({"publisher": 5}, "publisher .5.: a name is"),
+        ({"spool": "file"}, "spool= is a named publisher's"),
+        ({"timeout": "soon"}, "timeout: a number of seconds"),
+        ({"timeout": 0}, "timeout: a number of seconds"),
+        ({"url": "tcp://127.0.0.1:1", "data": "folder"}, "are the embedded node's"),
+        ({"url": "tcp://127.0.0.1:1", "listen": "tcp://127.0.0.1:0"}, "are the embedded node's"),
+    ],
+)
+def test_what_connect_cannot_take_is_refused_at_once(options, said):
+    with pytest.raises(gossamer.UsageError, match=said):
+        gossamer.connect(**options)
+
+
+def test_a_file_is_no_folder_to_keep_events_in(tmp_path):
+    (tmp_path / "file").touch()
+
+    async def main():
+        with pytest.raises(gossamer.UsageError, match="is no folder to keep events in"):
+            await gossamer.connect(data=tmp_path / "file")
+
+    run(main)
+
+
 def test_an_ack_that_there_is_not_publishes_nothing(broker):
     async def main():
         async with gossamer.connect(broker.url) as client:

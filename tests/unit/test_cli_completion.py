@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 from processes import GOSSAMER
 
@@ -21,3 +22,8 @@ def test_commands_and_options_are_completed():
 def test_the_script_for_the_shell_is_shown():
     told = subprocess.run([*GOSSAMER, "--show-completion"], capture_output=True, text=True, timeout=30)
     assert "_GOSSAMER_COMPLETE" in told.stdout or "not supported" in told.stderr + told.stdout
+
+
+def test_the_command_is_also_a_module():
+    found = subprocess.run([sys.executable, "-m", "gossamer", "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("gossamer ")
