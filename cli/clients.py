@@ -20,6 +20,7 @@ from gossamer.matching import SelectorError
 from gossamer.matching.values import check_attributes
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Event
+from gossamer.protocol.annotator import Scope
 from gossamer.sdk.client import Ack, connect
 from gossamer.sdk.subscription import Commit, Gap, Left, Said
 
@@ -35,6 +36,13 @@ def pub(
     attributes: Annotated[list[str] | None, typer.Argument(help="name=text, or name:=JSON for other types.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="What it is the newest value of.")] = None,
     body: Annotated[str, typer.Option("--body", help="Text, @FILE, or @- for stdin.")] = "",
+    rank: Annotated[
+        float | None, typer.Option("--rank", help="Of a group's key: the highest is the newest, not the latest.")
+    ] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option("--scope", help="Whose key it is: publisher, or group. [group; of a named publisher: publisher]"),
+    ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="The key has no value any more.")] = False,
     ack: Annotated[str, typer.Option("--ack", help="sent, logged or safe.")] = "sent",
     publisher: Annotated[str | None, typer.Option("--publisher", help="Publish under this name.")] = None,
@@ -50,17 +58,22 @@ def pub(
     content = read_body(body)
     if ack not in ("sent", "logged", "safe"):
         raise UsageError(f"--ack is sent, logged or safe, not {ack!r}")
+    if scope not in (None, "publisher", "group"):
+        raise UsageError(f"--scope is publisher or group, not {scope!r}")
+    if delete and key is None:
+        raise UsageError("--delete needs a --key")
     level: Ack = ack  # type: ignore[assignment]
+    # Every run without a name is a publisher of its own: that one's keys would never be overwritten.
+    named = publisher is not None or key is None
+    whose: Scope = scope or ("publisher" if named and rank is None else "group")  # type: ignore[assignment]
 
     async def publish() -> None:
         where = url or options.LISTEN
         async with connect(where, group=group, publisher=publisher, spool=spool, timeout=timeout) as client:
-            if delete:
-                if key is None:
-                    raise UsageError("--delete needs a --key")
-                id = await client.delete(key, said, ack=level, timeout=timeout)
+            if delete and key is not None:
+                id = await client.delete(key, said, scope=whose, ack=level, timeout=timeout)
             else:
-                id = await client.publish(said, content, key=key, ack=level, timeout=timeout)
+                id = await client.publish(said, content, key=key, rank=rank, scope=whose, ack=level, timeout=timeout)
             print(json.dumps({"stream": id.stream, "seq": id.seq}) if as_json else id)
 
     _run(publish())

@@ -54,7 +54,27 @@ def test_what_is_published_is_printed(url, tmp_path):
     assert (event["attributes"], event["key"], event["body"]) == ({"symbol": "IBM", "price": 101.5}, "IBM", "hello")
 
 
+def test_each_run_of_pub_writes_the_same_keys(url):
+    """Though each is a publisher of its own, which nobody hears of again."""
+
+    def pub(*arguments):
+        assert gossamer("pub", *arguments, "--url", url, "--ack", "logged").returncode == 0
+
+    pub("price:=1", "--key", "IBM")
+    pub("price:=2", "--key", "IBM")
+    pub("price:=5", "--key", "SUN", "--delete")
+    pub("price:=3", "--key", "MSFT", "--rank", "7")
+    pub("price:=4", "--key", "MSFT", "--rank", "6")
+    pub("price:=9", "--key", "last", "--scope", "publisher")
+    told = gossamer("sub", "price IS NOT NULL", "--start", "latest", "--count", "3", "--json", "--url", url)
+    found = {(event["key"], event["attributes"]["price"]) for event in map(json.loads, told.stdout.splitlines())}
+    assert found == {("IBM", 2), ("MSFT", 3), ("last", 9)}
+
+
 def test_what_is_wrong_is_one_line(url):
+    for wrong in (["--scope", "mine"], ["--delete"], ["--ack", "soon"]):
+        told = gossamer("pub", "price:=1", *wrong, "--url", url)
+        assert (told.returncode, told.stderr.count("\n"), wrong[0] in told.stderr) == (2, 1, True)
     told = gossamer("sub", "price > > 1", "--url", url)
     assert (told.returncode, "^" in told.stderr) == (2, True)
     told = gossamer("pub", "price:=1", "--url", "tcp://127.0.0.1:1", "--timeout", "0.3")
