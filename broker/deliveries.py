@@ -16,345 +16,42 @@ does whoever begins in the past, or comes from another broker; for those what ca
 Only in a mesh without loggers is what falls out of the log lost, which is counted, and told (design §4.6).
 """
 
-import random
-from bisect import bisect_left, bisect_right
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress, pairwise
-from time import time, time_ns
-from typing import Any, Protocol
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from time import time_ns
+from typing import Any
 
+from gossamer.broker.audience import Audience
+from gossamer.broker.batch import Batch
 from gossamer.broker.counters import Counters
+from gossamer.broker.frames import Spans, items_of, joined, run_frame, send_runs, spans_of
+from gossamer.broker.plain import Plain
 from gossamer.broker.reading import HELD_BYTES_MAX, NEVER, Piece, Reading, Readings
-from gossamer.matching import Index, Selector
-from gossamer.matching.stretching import KEYED, LOOSE, RELATED, stretches
+from gossamer.broker.recent import SLACK_NS, Progress, Recent
+from gossamer.broker.subscriber import Outlet, Subscriber
+from gossamer.matching import Selector
+from gossamer.matching.stretching import KEYED, LOOSE, RELATED
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import REACH_MAX, Attributes, Event, Head
+from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import SYSTEM_GROUP, EventId, NodeId, StreamId, group_of
 from gossamer.messages.packet import Packet, outlines
-from gossamer.messages.session import POSITIONS_MAX, Counts, Gap, Items, Notice, Reached, Run, Start, Subscribe, encode
+from gossamer.messages.session import POSITIONS_MAX, Counts, Gap, Reached, Run, Start, Subscribe, encode
 from gossamer.messages.wire import Page, Stretch
-from gossamer.protocol.delivery import Arrival, Dispatch, Feed, Intake, Item, arrival_of, slot_of
+from gossamer.protocol.delivery import Arrival, slot_of
 from gossamer.protocol.inputs import Consult
-from gossamer.protocol.purging import Semantic
 from gossamer.protocol.replay import Missing, Replay
 from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
 from gossamer.protocol.tally import Tally
 
-FEW = 4
 LOG_BYTES_MAX = 64 * 2**20
-QUEUE_BYTES_MAX = 16 * 2**20
-RECENT_STREAMS_MAX = 4_096
-SHOWN_STREAMS_MAX = 100_000
-"""Publishers come and go; those not heard for longest are forgotten, and what they had shown stays as it is."""
-RECENT_BYTES_MAX = 32 * 2**20
-RECENT_NS = 60 * 10**9
 STALL_NS = 10**8
 """Who takes nothing for so long is not given all that it is read, but what is not obsolete of it."""
-SLACK_NS = 10 * 10**9
-"""By so much the clocks of brokers and loggers may differ, or one hear of an event later than the other."""
 RUNS_MAX = 16
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
 Had = Callable[[StreamId], bool]
-Spans = tuple[tuple[int, int], ...]
-"""Places in a packet, `start` to `stop`."""
-
-
-class Outlet(Protocol):
-    """A client's session, as far as deliveries are concerned."""
-
-    @property
-    def open(self) -> bool:
-        """Whether there is room on the way to it."""
-
-    def deliver(self, frame: bytes) -> None: ...
-
-
-class Subscriber:
-    """One subscription of one client."""
-
-    __slots__ = (
-        "_asked",
-        "at",
-        "feed",
-        "granted",
-        "group",
-        "key",
-        "lost",
-        "outlet",
-        "purges",
-        "reading",
-        "selector",
-        "sent",
-        "sub",
-        "told",
-        "untold",
-    )
-
-    def __init__(self, key: int, outlet: Outlet, group: str, wanted: Subscribe, tally: Tally) -> None:
-        self.key = key
-        self.outlet = outlet
-        self.group = group
-        self.sub = wanted.sub
-        self.selector = Selector(wanted.selector)
-        self._asked: Attributes = {
-            "buffer": wanted.buffer, "policy": wanted.policy, "order": wanted.order, "durable": wanted.durable,
-        }  # fmt: skip
-        semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
-        self.purges = semantic != "off"
-        rng = random.Random(key) if wanted.policy == "random" else None
-        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, rng=rng, tally=tally)
-        self.granted = wanted.credit
-        self.sent = 0
-        self.lost = 0
-        self.told = (0, 0)
-        self.untold = False
-        """It is live again, and has not been told so."""
-        self.reading: Reading | None = None
-        """What it reads first, if it is behind further than the log reaches."""
-        self.at: tuple[int, int] | None = None
-        """Where in the log it reads on, while it is behind: the batch, and the place in it."""
-
-    def options(self) -> Attributes:
-        """What was asked for, for telemetry."""
-        return {"selector": str(self.selector), **self._asked}
-
-    def figures(self) -> dict[str, int | float | bool]:
-        """How far it is, for telemetry."""
-        feed = self.feed
-        oldest = next(iter(feed.queue), None)
-        came_ns = 0 if oldest is None or oldest.head is None else oldest.head.time_ns
-        return {
-            "number": self.key,
-            "delivered": feed.delivered,
-            "obsoleted": feed.obsoleted,
-            "left": feed.left,
-            "lost": self.lost + feed.lost,
-            "queued": len(feed),
-            "queued_bytes": feed.queue.bytes,
-            "oldest_s": round(max(0.0, time() - came_ns / 1e9), 3) if came_ns else 0.0,
-            "behind": feed.behind,
-        }
-
-    @property
-    def ready(self) -> bool:
-        """Whether something that waits could go out now."""
-        return self.granted > self.sent and self.outlet.open
-
-
-class _Plain:
-    """What is shown to whom, in a group of plain events."""
-
-    __slots__ = ("before", "recent", "shown")
-
-    def __init__(self) -> None:
-        self.shown: dict[StreamId, dict[str, tuple[int, list[int]]]] = {}
-        """Of each stream and key, the last seq and whom it matched."""
-        self.before: dict[str, tuple[int, list[int]] | None] = {}
-        """The same, of the keys that the last packet set, as it was before that packet."""
-        self.recent: dict[StreamId, deque[tuple[list[Event], list[list[int]]]]] = {}
-        """Of each stream, whom its last events matched, as far back as an event may name others by a bit."""
-
-    def show(
-        self, packet: Packet, events: list[Event], matched: list[list[int]], loose: bool
-    ) -> dict[int, list[tuple[int, Left]]]:
-        """Remember whom these match; returns who is to be told at which place that something has left. None is if they
-        are loose, without keys."""
-        stream = packet.stream
-        recent = self.recent[stream] = self.recent.pop(stream, deque())  # last: it goes last
-        recent.append((events, matched))
-        if len(self.recent) > RECENT_STREAMS_MAX:
-            del self.recent[next(iter(self.recent))]
-        while len(recent) > 1 and recent[1][0][0].id[1] <= packet.last - REACH_MAX:  # type: ignore[index]
-            recent.popleft()
-        leaving: dict[int, list[tuple[int, Left]]] = {}
-        if loose:
-            self.before = {}
-            return leaving
-        shown = self.shown[stream] = self.shown.pop(stream, {})
-        if len(self.shown) > SHOWN_STREAMS_MAX:
-            del self.shown[next(iter(self.shown))]
-        before = self.before = {}
-        for place, event in enumerate(events):
-            key = event.key
-            if key is None:
-                continue
-            keys = matched[place]
-            known = shown.get(key)
-            before.setdefault(key, known)
-            if known is not None:
-                if known[1] is keys or known[1] == keys:
-                    keys = known[1]
-                else:
-                    left = Left(key, EventId(stream, known[0]))
-                    for gone in set(known[1]).difference(keys):
-                        leaving.setdefault(gone, []).append((place, left))
-            if keys and not event.deleted:
-                shown[key] = event.id[1], keys  # type: ignore[index]
-            elif known is not None:
-                del shown[key]
-        return leaving
-
-    def shown_to(self, key: int, stream: StreamId, events: list[Event], matched: list[list[int]]) -> dict[EventId, str]:
-        """All that one subscription was shown, by key, when it had seen so many events of the last packet."""
-        found = {
-            EventId(each, seq): name
-            for each, shown in self.shown.items()
-            for name, (seq, keys) in shown.items()
-            if key in keys and (each != stream or name not in self.before)
-        }
-        of_packet = {name: known[0] for name, known in self.before.items() if known is not None and key in known[1]}
-        for event, keys in zip(events, matched, strict=False):
-            if event.key is not None and event.id is not None:
-                of_packet.pop(event.key, None)
-                if key in keys and not event.deleted:
-                    of_packet[event.key] = event.id.seq
-        return found | {EventId(stream, seq): name for name, seq in of_packet.items()}
-
-    def newer(self, arrival: Arrival) -> EventId | None:
-        """An event of the same key that came meanwhile."""
-        if arrival.head.key is None:
-            return None
-        known = self.shown.get(arrival.id.stream, {}).get(arrival.head.key)
-        return None if known is None or known[0] <= arrival.id.seq else EventId(arrival.id.stream, known[0])
-
-    def take_over(self, key: int, shown: Shown) -> None:
-        """A subscription that has caught up: what it was shown before its time here becomes known to all."""
-        for id, head in shown.shown():
-            if head.key is None or head.relation is not None:
-                continue
-            at = self.shown.setdefault(id.stream, {})
-            known = at.get(head.key)
-            if known is None:
-                at[head.key] = id.seq, [key]
-            elif known[0] == id.seq and key not in known[1]:
-                at[head.key] = id.seq, [*known[1], key]
-
-
-class _Noting(Dispatch[int]):
-    """Notes which feeds were offered something."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.touched: dict[int, None] = {}
-
-    def offer(self, key: int, arrival: Arrival, matches: bool) -> bool:
-        self.touched[key] = None
-        return super().offer(key, arrival, matches)
-
-
-class _Batch:
-    """What came at once, as it is kept for those that are behind."""
-
-    __slots__ = ("_arrivals", "_asked", "_events", "_sizes", "count", "first", "loose", "packet", "size", "stream")
-
-    def __init__(self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None) -> None:
-        self.packet = packet
-        self._events: list[Event] | None = events
-        self.count = len(events if packet is not None else arrivals or ())
-        self._arrivals = arrivals
-        self._sizes: list[int] | None = None
-        self._asked: tuple[str, list[int]] | None = None
-        self.stream, self.first = (packet.stream, packet.first) if packet is not None else self.arrivals[0].id
-        self.loose = packet is not None and all(event.key is None for event in events)
-        """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
-        self.size = sum(arrival.size for arrival in arrivals or ()) if packet is None else len(packet.blob)
-
-    def rest(self) -> None:
-        """It is only kept from now on: what was decoded takes five times the room of its packet, and can be again."""
-        if self.packet is not None:
-            self._events = self._arrivals = None
-
-    @property
-    def events(self) -> list[Event]:
-        if self._events is None:
-            assert self.packet is not None
-            self._events = self.packet.events()
-        return self._events
-
-    @property
-    def arrivals(self) -> list[Arrival]:
-        if self._arrivals is None:
-            assert self.packet is not None
-            self._arrivals = _arrivals(self.packet, self.events)
-        return self._arrivals
-
-    def places(self, selector: Selector) -> list[int]:
-        """Where a selector matches. Many read with the same one: the last answer is kept."""
-        if self._asked is None or self._asked[0] != str(selector):
-            resting = self._events is None
-            hits = selector.matches_each([event.attributes for event in self.events])
-            if resting:
-                self.rest()
-            self._asked = str(selector), [place for place, hit in enumerate(hits) if hit]
-        return self._asked[1]
-
-    def arrival(self, place: int) -> Arrival:
-        """One of them, for who needs few."""
-        if self._arrivals is not None:
-            return self._arrivals[place]
-        if self._sizes is None:
-            assert self.packet is not None
-            self._sizes = _sizes(self.packet)
-        return arrival_of(self.events[place], self._sizes[place])
-
-
-class _Group:
-    """The subscriptions to one group."""
-
-    __slots__ = (
-        "attached", "behind", "counters", "dispatch", "index", "intake", "log", "log_bytes", "log_first", "plain",
-        "selectors", "sharing",
-    )  # fmt: skip
-
-    def __init__(self, counters: Counters) -> None:
-        self.counters = counters
-        self.index: Index[str] = Index()
-        """For when there are more selectors than it takes to be quicker than asking each."""
-        self.selectors: dict[int, Selector] = {}
-        self.sharing: dict[str, tuple[Selector, dict[int, None]]] = {}
-        """By its text, a selector and who has it: it is asked once for all of them."""
-        self.dispatch = _Noting()
-        self.intake = Intake()
-        self.plain: _Plain | None = _Plain()
-        self.behind: dict[int, None] = {}
-        self.attached: dict[int, None] = {}
-        """Those of them that the log is kept for."""
-        self.log: deque[_Batch] = deque()
-        """What came since somebody is behind."""
-        self.log_first = 0
-        self.log_bytes = 0
-
-    def select(self, key: int, selector: Selector | None) -> None:
-        """A subscription has this selector now, or (None) is over."""
-        old = self.selectors.pop(key, None)
-        if old is not None:
-            sharers = self.sharing[str(old)][1]
-            del sharers[key]
-            if not sharers:
-                del self.sharing[str(old)]
-                self.index.remove(str(old))
-        if selector is not None:
-            self.selectors[key] = selector
-            if str(selector) not in self.sharing:
-                self.sharing[str(selector)] = selector, {}
-                self.index.add(str(selector), selector)
-            self.sharing[str(selector)][1][key] = None
-
-    def matched(self, batch: list[Attributes]) -> list[list[int]]:
-        """Whom each of these matches: one list for all that match the same."""
-        if len(self.sharing) > FEW:
-            texts = list(map(tuple, self.index.match_batch(batch)))
-            keys = {each: self._sharers(each) for each in set(texts)}
-            return [keys[each] for each in texts]
-        rows = list(zip(*(selector.matches_each(batch) for selector, _ in self.sharing.values()), strict=True))
-        chosen = {row: self._sharers(compress(self.sharing, row)) for row in set(rows)}
-        return [chosen[row] for row in rows]
-
-    def _sharers(self, texts: Iterable[str]) -> list[int]:
-        return [key for text in texts for key in self.sharing[text][1]]
 
 
 class Deliveries:
@@ -365,20 +62,11 @@ class Deliveries:
         self.tally = Tally()
         self.subscribers: dict[int, Subscriber] = {}
         self._log_bytes_max = log_bytes_max
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, Audience] = {}
         self._keys = 0
-        self._delivered: dict[StreamId, int] = {}
-        self._moved: dict[StreamId, int] = {}
-        """How far each stream has been passed on: as it was some time ago, and what has changed since."""
-        self._moves: deque[tuple[int, dict[StreamId, int]]] = deque()
-        """What changed lately, and up to when."""
-        self._recent: deque[tuple[int, Packet]] = deque()
-        self._recent_bytes = 0
-        self._born_ns = self._recent_since_ns = time_ns()
-        """All that came after this is among what came lately."""
+        self._recent = Recent()
+        self.progress = Progress()
         self.readings = Readings()
-        self.known: Callable[[], Iterable[tuple[StreamId, int]]] = lambda: ()
-        """All streams of the mesh, and where this broker began to hear each of them."""
         self.has_loggers: Callable[[], bool] = lambda: False
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
@@ -395,7 +83,7 @@ class Deliveries:
         subscriber = Subscriber(self._keys, outlet, group, wanted, self.tally)
         at = self._groups.get(group)
         if at is None:  # telemetry does not count itself
-            at = self._groups[group] = _Group(Counters() if group == SYSTEM_GROUP else self.counters)
+            at = self._groups[group] = Audience(Counters() if group == SYSTEM_GROUP else self.counters)
         at.select(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)
         self.subscribers[subscriber.key] = subscriber
@@ -406,16 +94,9 @@ class Deliveries:
                 self.remove(subscriber)
                 raise
         else:
-            reached = Reached((wanted.sub,), time_ns(), self._lately(group))
+            reached = Reached((wanted.sub,), time_ns(), self.progress.lately(group))
             outlet.deliver(encode(reached))
         return subscriber
-
-    def _lately(self, group: str) -> dict[StreamId, int]:
-        """How far streams are that moved so lately that another broker could think that they moved just now."""
-        found: dict[StreamId, int] = {}
-        for _, moved in (*self._moves, (0, self._moved)):
-            found |= {stream: last for stream, last in moved.items() if stream.startswith(f"{group}/")}
-        return dict(list(found.items())[-POSITIONS_MAX:])
 
     def begin(self, subscriber: Subscriber, start: Start, had: Had | None = None) -> None:
         """A subscription that is new here goes on from there, and not with what comes next."""
@@ -434,52 +115,23 @@ class Deliveries:
         group.behind[key] = self._waiting[key] = None
         subscriber.reading = reading = Reading(key, subscriber.group, str(subscriber.selector), positions)
         if start.latest:
-            positions = self.delivered(subscriber.group)
-            since_ns = max(time_ns() - SLACK_NS, self._born_ns)
-        if has_loggers and not (resumes and self._remembers(subscriber.group, positions, since_ns)):
+            positions = self.progress.of(subscriber.group)
+            since_ns = max(time_ns() - SLACK_NS, self._recent.born_ns)
+        if has_loggers and not (
+            resumes and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
+        ):
             reading.replay = Replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest, had=had)
             reading.moves = int(start.latest and bool(start.shown))
             self.readings.add(reading)
             return
         self._attach(group, subscriber)
         reached = dict(positions)
-        for stretch in self._recalled(subscriber, positions, since_ns):
+        for stretch in self._recent.recalled(subscriber.group, subscriber.selector, positions, since_ns):
             position = reached.get(stretch.stream)
             if position is not None and stretch.first > position + 1:
                 reading.put(Missing(stretch.stream, position + 1, stretch.first - 1, True))
             reading.put(Piece(stretch if position is None else stretch.beyond(position), True))
             reached[stretch.stream] = stretch.last
-
-    def _recalled(self, subscriber: Subscriber, positions: Mapping[StreamId, int], since_ns: int) -> list[Stretch]:
-        """What came lately, beyond these positions, and of other streams since then."""
-        rows = []
-        for came_ns, packet in self._recent:
-            if group_of(packet.stream) == subscriber.group:
-                last = positions.get(packet.stream)
-                if came_ns >= since_ns if last is None else packet.last > last:
-                    rows.append((0, packet))
-        return stretches(rows, subscriber.selector)[0]
-
-    def _remembers(self, group: str, positions: Mapping[StreamId, int], since_ns: int) -> bool:
-        """Whether what came lately is all that one who was there has missed."""
-        if since_ns < self._recent_since_ns:
-            return False
-        firsts: dict[StreamId, int] = {}
-        for _, packet in self._recent:
-            firsts.setdefault(packet.stream, packet.first)
-        delivered = self.delivered(group)
-        return all(
-            delivered.get(stream, -1) <= last or firsts.get(stream, last + 2) <= last + 1
-            for stream, last in positions.items()
-        )
-
-    def delivered(self, group: str) -> dict[StreamId, int]:
-        """How far each stream of a group has been passed on here; of those that were silent, where they began."""
-        prefix = f"{group}/"
-        found = {stream: last for stream, last in self.known() if stream.startswith(prefix)}
-        for each in (self._delivered, self._moved):
-            found |= {stream: last for stream, last in each.items() if stream.startswith(prefix)}
-        return found
 
     def update(self, subscriber: Subscriber, selector: str) -> None:
         """From the next event on it is the new selector that counts; what is shown stays so until it is obsolete."""
@@ -536,10 +188,10 @@ class Deliveries:
         self._vetted = packet, packet.vetted()
 
     def on_packet(self, packet: Packet) -> None:
-        self._keep(packet)
+        self._recent.keep(packet)
         group = self._groups.get(group_of(packet.stream))
         if group is None:
-            self._moved[packet.stream] = packet.last
+            self.progress.moved(packet.stream, packet.last)
             return
         if group.plain is not None:
             vetted, events = self._vetted
@@ -548,26 +200,17 @@ class Deliveries:
             if all(event.relation is None for event in events):
                 if events:  # a packet may be marks and nothing else
                     self._on_plain(group, group.plain, packet, events)
-                self._moved[packet.stream] = packet.last
+                self.progress.moved(packet.stream, packet.last)
                 return
             self._leave_plain(group, group.plain)
         self._on_intake(group, packet.stream, packet.last, group.intake.on_packet(packet))
 
-    def _on_intake(self, group: _Group, stream: StreamId, last: int, arrivals: list[Arrival]) -> None:
+    def _on_intake(self, group: Audience, stream: StreamId, last: int, arrivals: list[Arrival]) -> None:
         if arrivals:
             self._on_arrivals(group, arrivals)
-            self._moved[stream] = arrivals[-1].id.seq
+            self.progress.moved(stream, arrivals[-1].id.seq)
         if stream not in group.intake.assembler:
-            self._moved[stream] = last  # otherwise something is held, and is still to be passed on
-
-    def _keep(self, packet: Packet) -> None:
-        now, recent = time_ns(), self._recent
-        recent.append((now, packet))
-        self._recent_bytes += len(packet.blob)
-        while recent and (self._recent_bytes > RECENT_BYTES_MAX or recent[0][0] < now - RECENT_NS):
-            came_ns, oldest = recent.popleft()
-            self._recent_since_ns = max(self._recent_since_ns, came_ns + 1)
-            self._recent_bytes -= len(oldest.blob)
+            self.progress.moved(stream, last)  # otherwise something is held, and is still to be passed on
 
     def on_lost(self, stream: StreamId, first: int, last: int, reason: str) -> None:
         """These will not come: who may have matched them is told."""
@@ -584,16 +227,16 @@ class Deliveries:
         if group is not None and group.plain is None:
             self._on_intake(group, stream, last, group.intake.on_skip(stream, first, last))
         else:
-            self._moved[stream] = last
+            self.progress.moved(stream, last)
 
-    def _on_plain(self, group: _Group, plain: _Plain, packet: Packet, events: list[Event]) -> None:
-        batch = _Batch(packet, events)
+    def _on_plain(self, group: Audience, plain: Plain, packet: Packet, events: list[Event]) -> None:
+        batch = Batch(packet, events)
         matched = group.matched([event.attributes for event in events])
         leaving = plain.show(packet, events, matched, batch.loose)
         if group.attached:
             self._log(group, batch)
         shared: dict[Spans, list[Subscriber]] = {}
-        for key, spans in _spans(matched).items():
+        for key, spans in spans_of(matched).items():
             count = sum(stop - start for start, stop in spans)
             group.counters.events_matched += count
             subscriber = self.subscribers[key]
@@ -613,13 +256,13 @@ class Deliveries:
             if key in self.subscribers and not self.subscribers[key].feed.behind:
                 self._queue(group, self.subscribers[key], batch, matched, [], left)
         if shared:
-            _send_runs(packet, shared)
+            send_runs(packet, shared)
 
     def _queue(
         self,
-        group: _Group,
+        group: Audience,
         subscriber: Subscriber,
-        batch: _Batch,
+        batch: Batch,
         matched: list[list[int]],
         spans: Sequence[tuple[int, int]],
         leaving: list[tuple[int, Left]],
@@ -630,7 +273,7 @@ class Deliveries:
         places = [place for start, stop in spans for place in range(start, stop)]
         overtaken: list[int] = []
         if feed.eager and not leaving:
-            places, overtaken = _newest(batch.events, places)
+            places, overtaken = batch.newest(places)
         verdicts = dict.fromkeys(places, DELIVER)
         for place, left in leaving:
             verdicts[place] = Verdict(place in verdicts, (left,))
@@ -644,7 +287,7 @@ class Deliveries:
         for name, count in Counter(batch.events[place].key for place in overtaken).items():
             feed.overtake(batch.packet.stream, name, count)
 
-    def _fall(self, group: _Group, subscriber: Subscriber, batch: _Batch, taken: list[list[int]]) -> None:
+    def _fall(self, group: Audience, subscriber: Subscriber, batch: Batch, taken: list[list[int]]) -> None:
         """A queue is full, or none is needed: from here on the subscription is read to from the log."""
         assert group.plain is not None
         assert batch.packet is not None
@@ -656,12 +299,12 @@ class Deliveries:
         subscriber.feed.behind = True
         self._lag(group, subscriber, len(taken))
 
-    def _lag(self, group: _Group, subscriber: Subscriber, taken: int) -> None:
+    def _lag(self, group: Audience, subscriber: Subscriber, taken: int) -> None:
         group.counters.fallen_behind += 1
         group.behind[subscriber.key] = group.attached[subscriber.key] = None
         subscriber.at = group.log_first + len(group.log) - 1, taken
 
-    def _leave_plain(self, group: _Group, plain: _Plain) -> None:
+    def _leave_plain(self, group: Audience, plain: Plain) -> None:
         """Not only plain events from here on: tell each subscription's own memory what it was shown."""
         group.plain = None
         for recent in plain.recent.values():
@@ -677,17 +320,17 @@ class Deliveries:
             for id, head in self.subscribers[key].feed.shown.shown():
                 group.dispatch.preset(key, id, head)
 
-    def _preset(self, group: _Group, key: int, id: EventId | None, name: str | None) -> None:
+    def _preset(self, group: Audience, key: int, id: EventId | None, name: str | None) -> None:
         subscriber = self.subscribers.get(key)
         assert id is not None
         if subscriber is not None and not subscriber.feed.behind:
             group.dispatch.preset(key, id, Head(name))
 
-    def _on_arrivals(self, group: _Group, arrivals: list[Arrival]) -> None:
+    def _on_arrivals(self, group: Audience, arrivals: list[Arrival]) -> None:
         matched = group.matched([arrival.event.attributes for arrival in arrivals])
         group.counters.events_matched += sum(map(len, matched))
         dispatch = group.dispatch
-        batch = _Batch(None, [], arrivals)
+        batch = Batch(None, [], arrivals)
         if group.attached:
             self._log(group, batch)
         fell = dispatch.on_batch(arrivals, matched)
@@ -700,7 +343,7 @@ class Deliveries:
 
     # The log of those that are behind -------------------------------------------------------------------------------
 
-    def _log(self, group: _Group, batch: _Batch) -> None:
+    def _log(self, group: Audience, batch: Batch) -> None:
         if group.log:
             group.log[-1].rest()
         group.log.append(batch)
@@ -708,7 +351,7 @@ class Deliveries:
         while group.log_bytes > self._log_bytes_max and len(group.log) > 1:
             self._drop_oldest(group)
 
-    def _drop_oldest(self, group: _Group) -> None:
+    def _drop_oldest(self, group: Audience) -> None:
         number = group.log_first
         outrun = [each for key in group.attached if (each := self.subscribers[key]).at == (number, each.at[1])]  # type: ignore[index]
         if outrun and self.has_loggers():
@@ -739,12 +382,12 @@ class Deliveries:
         subscriber.outlet.deliver(encode(Gap(subscriber.sub, stream, first, last, reason)))
         self._waiting[subscriber.key] = None
 
-    def _attach(self, group: _Group, subscriber: Subscriber) -> None:
+    def _attach(self, group: Audience, subscriber: Subscriber) -> None:
         """Keep what comes from now on, for one who is reading towards it."""
         group.attached[subscriber.key] = None
         subscriber.at = group.log_first + len(group.log), 0
 
-    def _detach(self, group: _Group, subscriber: Subscriber) -> None:
+    def _detach(self, group: Audience, subscriber: Subscriber) -> None:
         """The log need not be kept for this one; what is kept for nobody goes."""
         subscriber.at = None
         if group.attached.pop(subscriber.key, 0) is None:
@@ -754,7 +397,7 @@ class Deliveries:
                 group.log_bytes -= group.log.popleft().size
                 group.log_first += 1
 
-    def _read_on(self, group: _Group, subscriber: Subscriber) -> None:
+    def _read_on(self, group: Audience, subscriber: Subscriber) -> None:
         """Offer what was read, and what came since, as far as there is room."""
         feed, reading = subscriber.feed, subscriber.reading
         if reading is not None:
@@ -773,7 +416,7 @@ class Deliveries:
                 return
             batch = group.log[number - group.log_first]
             if reading is not None and not place:
-                place = _already(batch, reading.position(batch.stream))
+                place = batch.taken(reading.position(batch.stream))
             if batch.loose and group.plain is not None:
                 if len(feed):
                     break  # what is in the queue comes first
@@ -789,7 +432,7 @@ class Deliveries:
             self._offer_one(group, subscriber, arrival, matches)
         subscriber.at = number, place
 
-    def _offer_one(self, group: _Group, subscriber: Subscriber, arrival: Arrival, matches: bool) -> None:
+    def _offer_one(self, group: Audience, subscriber: Subscriber, arrival: Arrival, matches: bool) -> None:
         if group.plain is None:
             if arrival.by is None:
                 arrival = group.intake.again(arrival)
@@ -798,7 +441,7 @@ class Deliveries:
             by = group.plain.newer(arrival) if subscriber.purges else None
             subscriber.feed.offer(arrival if by is None else arrival._replace(by=by), matches)
 
-    def _catch_up(self, group: _Group, subscriber: Subscriber) -> None:
+    def _catch_up(self, group: Audience, subscriber: Subscriber) -> None:
         subscriber.feed.behind = False
         subscriber.untold = subscriber.reading is not None
         subscriber.reading = None
@@ -810,7 +453,7 @@ class Deliveries:
 
     # Reading from loggers -------------------------------------------------------------------------------------------
 
-    def _read_from_loggers(self, group: _Group, outrun: list[Subscriber]) -> None:
+    def _read_from_loggers(self, group: Audience, outrun: list[Subscriber]) -> None:
         """The oldest batch of the log is to go, and these are still at it."""
         before: dict[StreamId, int] | None = None
         for subscriber in outrun:
@@ -829,9 +472,9 @@ class Deliveries:
             self.readings.add(reading)
             self._detach(group, subscriber)
 
-    def _before_log(self, group: _Group, name: str) -> dict[StreamId, int]:
+    def _before_log(self, group: Audience, name: str) -> dict[StreamId, int]:
         """How far each stream had been passed on when the log began."""
-        positions = self.delivered(name)
+        positions = self.progress.of(name)
         for batch in reversed(group.log):
             positions[batch.stream] = batch.first - 1
         return positions
@@ -863,7 +506,7 @@ class Deliveries:
                 reading.due_at = now
             elif page.end and phase == "read" and not replay.heading:
                 self._attach(self._groups[reading.group], subscriber)
-                replay.until(self.delivered(reading.group))
+                replay.until(self.progress.of(reading.group))
             if reading.bytes >= self.readings.page_bytes:
                 reading.due_at = NEVER
             self._waiting[reading.key] = None
@@ -874,14 +517,14 @@ class Deliveries:
         group = self._groups[subscriber.group]
         if subscriber.at is None:
             self._attach(group, subscriber)
-        for stream, last in self.delivered(subscriber.group).items():
+        for stream, last in self.progress.of(subscriber.group).items():
             position = reading.replay.position(stream)
             if position is not None and position < last:
                 self._lose(subscriber, stream, position + 1, last, last - position, "there is no logger any more")
         reading.replay = None
         self.readings.remove(subscriber.key)
 
-    def _offer(self, group: _Group, subscriber: Subscriber, reading: Reading) -> bool:
+    def _offer(self, group: Audience, subscriber: Subscriber, reading: Reading) -> bool:
         """Offer what comes next of what was read; whether there was room for it."""
         if reading.ready:
             arrival, matches = reading.ready.popleft()
@@ -939,15 +582,8 @@ class Deliveries:
 
     def reach(self) -> None:
         """Tell those that are live how far they have come, so that they need not look at it again elsewhere."""
-        moved, self._moved = self._moved, {}
-        self._delivered |= moved
-        positions: dict[str, dict[StreamId, int]] = {}
-        for stream, last in moved.items():
-            positions.setdefault(group_of(stream), {})[stream] = last
         now_ns = time_ns()
-        self._moves.append((now_ns, moved))
-        while self._moves[0][0] < now_ns - 2 * SLACK_NS:
-            self._moves.popleft()
+        positions = self.progress.turn(now_ns)
         for name, group in self._groups.items():
             reached = dict(list(positions.get(name, {}).items())[:POSITIONS_MAX])
             subs: dict[Any, list[int]] = {}
@@ -957,18 +593,16 @@ class Deliveries:
                     continue
                 if subscriber.untold:
                     subscriber.untold = False
-                    every = dict(list(self.delivered(name).items())[:POSITIONS_MAX])
+                    every = dict(list(self.progress.of(name).items())[:POSITIONS_MAX])
                     subscriber.outlet.deliver(encode(Reached((subscriber.sub,), now_ns, every)))
                 elif reached:
                     subs.setdefault(subscriber.outlet, []).append(subscriber.sub)
             for outlet, each in subs.items():
                 outlet.deliver(encode(Reached(tuple(each), now_ns, reached)))
-        if len(self._delivered) > 2 * len(known := dict(self.known())) + 1_000:
-            self._delivered = {stream: last for stream, last in self._delivered.items() if stream in known}
 
     # What goes out --------------------------------------------------------------------------------------------------
 
-    def _send_on(self, subscriber: Subscriber, batch: _Batch, place: int) -> int:
+    def _send_on(self, subscriber: Subscriber, batch: Batch, place: int) -> int:
         """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where.
         Others that are behind get the same next: the last frames are kept for them."""
         assert batch.packet is not None
@@ -978,11 +612,11 @@ class Deliveries:
         start = bisect_left(places, place)
         chosen = places[start : start + credit]
         if chosen:
-            spans = _joined(chosen)
+            spans = joined(chosen)
             run = (batch.stream, batch.first, spans, subscriber.sub)
             frame = self._runs.get(run)
             if frame is None:
-                frame = self._runs[run] = _run(batch.packet, spans, (subscriber.sub,))
+                frame = self._runs[run] = run_frame(batch.packet, spans, (subscriber.sub,))
                 while len(self._runs) > RUNS_MAX:
                     del self._runs[next(iter(self._runs))]
             subscriber.sent += len(chosen)
@@ -1005,7 +639,7 @@ class Deliveries:
                 # What is obsolete has something newer behind it: told before that, it is known when that is read.
                 self._tell(subscriber)
                 subscriber.sent += len(items)
-                subscriber.outlet.deliver(encode(_items(subscriber.sub, items)))
+                subscriber.outlet.deliver(encode(items_of(subscriber.sub, items)))
             if feed.behind and not feed.full:
                 self._read_on(group, subscriber)
                 if feed.behind and not len(feed):
@@ -1020,35 +654,7 @@ class Deliveries:
             subscriber.outlet.deliver(encode(Counts(subscriber.sub, *told)))
 
 
-def _arrivals(packet: Packet, events: list[Event]) -> list[Arrival]:
-    return [arrival_of(event, size) for event, size in zip(events, _sizes(packet), strict=True)]
-
-
-def _sizes(packet: Packet) -> list[int]:
-    return [size for size in packet.table() if size]
-
-
-def _newest(events: list[Event], places: list[int]) -> tuple[list[int], list[int]]:
-    """Which of these are the last of their key, or have none; and the others, which an eager queue would take in and
-    drop again at once, at a price."""
-    last = {events[place].key: place for place in places}
-    if None in last or len(last) < len(places):
-        kept = [place for place in places if (key := events[place].key) is None or last[key] == place]
-        gone = set(places).difference(kept)
-        return kept, sorted(gone)
-    return places, []
-
-
-def _already(batch: _Batch, position: int) -> int:
-    """How many places of a batch have been read elsewhere."""
-    if position < batch.first:
-        return 0
-    if batch.packet is None:
-        return bisect_right(batch.arrivals, position, key=lambda arrival: arrival.id.seq)
-    return bisect_right(batch.events, position, key=lambda event: event.id.seq)  # type: ignore[union-attr]
-
-
-def _positions(before: dict[StreamId, int], batch: _Batch, taken: int, reading: Reading | None) -> dict[StreamId, int]:
+def _positions(before: dict[StreamId, int], batch: Batch, taken: int, reading: Reading | None) -> dict[StreamId, int]:
     """How far one has come who has taken so much of the first batch of a log, and has read before."""
     positions = before
     if taken:
@@ -1075,79 +681,3 @@ def _shows(shown: Shown, stretch: Stretch, count: int) -> bool:
             return False
     shown.on_run(stream, stretch.ranges, events)
     return True
-
-
-def _spans(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
-    """For each subscription the places that it matches: neighbours are compared once, for all of them."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    changes = (place for place, (one, next) in enumerate(pairwise(matched), 1) if one is not next and one != next)
-    starts = [0, *changes, len(matched)]
-    for start, stop in pairwise(starts):
-        span = (start, stop)
-        for key in matched[start]:
-            spans = found.get(key)
-            if spans is None:
-                found[key] = [span]
-            elif spans[-1][1] == start:
-                spans[-1] = (spans[-1][0], stop)
-            else:
-                spans.append(span)
-    return found
-
-
-def _send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
-    for spans, subscribers in shared.items():
-        frames: dict[tuple[int, ...], bytes] = {}
-        subs: dict[Any, list[int]] = {}
-        for subscriber in subscribers:
-            subs.setdefault(subscriber.outlet, []).append(subscriber.sub)
-        for outlet, each in subs.items():
-            key = tuple(each)
-            frame = frames.get(key)
-            if frame is None:
-                frame = frames[key] = _run(packet, spans, key)
-            outlet.deliver(frame)
-
-
-def _run(packet: Packet, spans: Spans, subs: tuple[int, ...]) -> bytes:
-    return encode(Run(subs, packet.stream, *_slices(packet, spans)))
-
-
-def _joined(places: Sequence[int]) -> Spans:
-    """Ascending places as spans."""
-    if places[-1] - places[0] == len(places) - 1:
-        return ((places[0], places[-1] + 1),)
-    breaks = [at for at, (one, next) in enumerate(pairwise(places), 1) if next != one + 1]
-    return tuple((places[start], places[stop - 1] + 1) for start, stop in pairwise([0, *breaks, len(places)]))
-
-
-def _slices(packet: Packet, spans: Spans) -> tuple[tuple[tuple[int, int], ...], bytes]:
-    """Seqs and bytes of these places, of the events that are present."""
-    first = packet.first
-    if not packet.holes:
-        ranges = tuple((first + start, first + stop - 1) for start, stop in spans)
-        if len(spans) == 1 and spans[0][1] - spans[0][0] == packet.count:
-            return ranges, packet.blob
-        sizes = packet.table()
-        at, pieces, before = 0, [], 0
-        for start, stop in spans:
-            at += sum(sizes[before:start])
-            size = sum(sizes[start:stop])
-            pieces.append(packet.blob[at : at + size])
-            at, before = at + size, stop
-        return ranges, b"".join(pieces)
-    present = list(packet.encoded())
-    chosen = [present[place] for start, stop in spans for place in range(start, stop)]
-    return tuple((seq, seq) for seq, _ in chosen), b"".join(piece for _, piece in chosen)
-
-
-def _items(sub: int, items: list[Item]) -> Items:
-    events: list[Event] = []
-    notices: list[Notice] = []
-    for item in items:
-        if item.lefts or item.replaced:
-            together = item.event is not None
-            notices.append(Notice(len(events), together, item.lefts, item.by, item.replaced))
-        if item.event is not None:
-            events.append(item.event)
-    return Items(sub, events, tuple(notices))

@@ -23,9 +23,10 @@ import zmq
 
 from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
-from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Had, Subscriber
+from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Had
 from gossamer.broker.journal import Journal
 from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
+from gossamer.broker.subscriber import Subscriber
 from gossamer.matching import Selector, SelectorError
 from gossamer.messages import session as session_messages
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
@@ -248,7 +249,9 @@ class Sessions:
         """Serve for this node from now on."""
         self._node, self._name = node, name
         self.deliveries.tally = node.tally
-        self.deliveries.known = lambda: ((name, each.start - 1) for name, each in node.receiver.streams.items())
+        self.deliveries.progress.known = lambda: (
+            (name, each.start - 1) for name, each in node.receiver.streams.items()
+        )
         self.deliveries.has_loggers = lambda: node.membership.has_loggers
         self.deliveries.readings.loggers = self._loggers
         self._issuer = f"{name[:150]}-{incarnation}"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
-from gossamer.broker.deliveries import Deliveries, Subscriber
+from gossamer.broker.deliveries import Deliveries
+from gossamer.broker.subscriber import Subscriber
 from gossamer.lab.storage import Storage
 from gossamer.matching import Selector
 from gossamer.messages.codec import decode, encode

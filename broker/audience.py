@@ -1,0 +1,82 @@
+"""The subscriptions to one group, whom of them an event matches, and the log for those of them that are behind."""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import compress
+
+from gossamer.broker.batch import Batch
+from gossamer.broker.counters import Counters
+from gossamer.broker.plain import Plain
+from gossamer.matching import Index, Selector
+from gossamer.messages.event import Attributes
+from gossamer.protocol.delivery import Arrival, Dispatch, Intake
+
+FEW = 4
+
+
+class Noting(Dispatch[int]):
+    """Notes which feeds were offered something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.touched: dict[int, None] = {}
+
+    def offer(self, key: int, arrival: Arrival, matches: bool) -> bool:
+        self.touched[key] = None
+        return super().offer(key, arrival, matches)
+
+
+class Audience:
+    """The subscriptions to one group."""
+
+    __slots__ = (
+        "attached", "behind", "counters", "dispatch", "index", "intake", "log", "log_bytes", "log_first", "plain",
+        "selectors", "sharing",
+    )  # fmt: skip
+
+    def __init__(self, counters: Counters) -> None:
+        self.counters = counters
+        self.index: Index[str] = Index()
+        """For when there are more selectors than it takes to be quicker than asking each."""
+        self.selectors: dict[int, Selector] = {}
+        self.sharing: dict[str, tuple[Selector, dict[int, None]]] = {}
+        """By its text, a selector and who has it: it is asked once for all of them."""
+        self.dispatch = Noting()
+        self.intake = Intake()
+        self.plain: Plain | None = Plain()
+        self.behind: dict[int, None] = {}
+        self.attached: dict[int, None] = {}
+        """Those of them that the log is kept for."""
+        self.log: deque[Batch] = deque()
+        """What came since somebody is behind."""
+        self.log_first = 0
+        self.log_bytes = 0
+
+    def select(self, key: int, selector: Selector | None) -> None:
+        """A subscription has this selector now, or (None) is over."""
+        old = self.selectors.pop(key, None)
+        if old is not None:
+            sharers = self.sharing[str(old)][1]
+            del sharers[key]
+            if not sharers:
+                del self.sharing[str(old)]
+                self.index.remove(str(old))
+        if selector is not None:
+            self.selectors[key] = selector
+            if str(selector) not in self.sharing:
+                self.sharing[str(selector)] = selector, {}
+                self.index.add(str(selector), selector)
+            self.sharing[str(selector)][1][key] = None
+
+    def matched(self, batch: list[Attributes]) -> list[list[int]]:
+        """Whom each of these matches: one list for all that match the same."""
+        if len(self.sharing) > FEW:
+            texts = list(map(tuple, self.index.match_batch(batch)))
+            keys = {each: self._sharers(each) for each in set(texts)}
+            return [keys[each] for each in texts]
+        rows = list(zip(*(selector.matches_each(batch) for selector, _ in self.sharing.values()), strict=True))
+        chosen = {row: self._sharers(compress(self.sharing, row)) for row in set(rows)}
+        return [chosen[row] for row in rows]
+
+    def _sharers(self, texts: Iterable[str]) -> list[int]:
+        return [key for text in texts for key in self.sharing[text][1]]

@@ -1,0 +1,90 @@
+"""What goes out to subscriptions: slices of a publisher's own bytes, encoded once for all that get the same."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from gossamer.broker.subscriber import Subscriber
+from gossamer.messages.event import Event
+from gossamer.messages.packet import Packet
+from gossamer.messages.session import Items, Notice, Run, encode
+from gossamer.protocol.delivery import Item
+
+Spans = tuple[tuple[int, int], ...]
+"""Places in a packet, `start` to `stop`."""
+
+
+def spans_of(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
+    """For each subscription the places that it matches: neighbours are compared once, for all of them."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    changes = (place for place, (one, next) in enumerate(pairwise(matched), 1) if one is not next and one != next)
+    starts = [0, *changes, len(matched)]
+    for start, stop in pairwise(starts):
+        span = (start, stop)
+        for key in matched[start]:
+            spans = found.get(key)
+            if spans is None:
+                found[key] = [span]
+            elif spans[-1][1] == start:
+                spans[-1] = (spans[-1][0], stop)
+            else:
+                spans.append(span)
+    return found
+
+
+def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
+    for spans, subscribers in shared.items():
+        frames: dict[tuple[int, ...], bytes] = {}
+        subs: dict[Any, list[int]] = {}
+        for subscriber in subscribers:
+            subs.setdefault(subscriber.outlet, []).append(subscriber.sub)
+        for outlet, each in subs.items():
+            key = tuple(each)
+            frame = frames.get(key)
+            if frame is None:
+                frame = frames[key] = run_frame(packet, spans, key)
+            outlet.deliver(frame)
+
+
+def run_frame(packet: Packet, spans: Spans, subs: tuple[int, ...]) -> bytes:
+    return encode(Run(subs, packet.stream, *_slices(packet, spans)))
+
+
+def joined(places: Sequence[int]) -> Spans:
+    """Ascending places as spans."""
+    if places[-1] - places[0] == len(places) - 1:
+        return ((places[0], places[-1] + 1),)
+    breaks = [at for at, (one, next) in enumerate(pairwise(places), 1) if next != one + 1]
+    return tuple((places[start], places[stop - 1] + 1) for start, stop in pairwise([0, *breaks, len(places)]))
+
+
+def _slices(packet: Packet, spans: Spans) -> tuple[tuple[tuple[int, int], ...], bytes]:
+    """Seqs and bytes of these places, of the events that are present."""
+    first = packet.first
+    if not packet.holes:
+        ranges = tuple((first + start, first + stop - 1) for start, stop in spans)
+        if len(spans) == 1 and spans[0][1] - spans[0][0] == packet.count:
+            return ranges, packet.blob
+        sizes = packet.table()
+        at, pieces, before = 0, [], 0
+        for start, stop in spans:
+            at += sum(sizes[before:start])
+            size = sum(sizes[start:stop])
+            pieces.append(packet.blob[at : at + size])
+            at, before = at + size, stop
+        return ranges, b"".join(pieces)
+    present = list(packet.encoded())
+    chosen = [present[place] for start, stop in spans for place in range(start, stop)]
+    return tuple((seq, seq) for seq, _ in chosen), b"".join(piece for _, piece in chosen)
+
+
+def items_of(sub: int, items: list[Item]) -> Items:
+    events: list[Event] = []
+    notices: list[Notice] = []
+    for item in items:
+        if item.lefts or item.replaced:
+            together = item.event is not None
+            notices.append(Notice(len(events), together, item.lefts, item.by, item.replaced))
+        if item.event is not None:
+            events.append(item.event)
+    return Items(sub, events, tuple(notices))

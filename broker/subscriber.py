@@ -1,0 +1,97 @@
+"""A subscription of one client, as its broker keeps it: what was asked for, how far it is, and what waits for it."""
+
+import random
+from time import time
+from typing import Protocol
+
+from gossamer.broker.reading import Reading
+from gossamer.matching import Selector
+from gossamer.messages.event import Attributes
+from gossamer.messages.session import Subscribe
+from gossamer.protocol.delivery import Feed
+from gossamer.protocol.purging import Semantic
+from gossamer.protocol.tally import Tally
+
+QUEUE_BYTES_MAX = 16 * 2**20
+
+
+class Outlet(Protocol):
+    """A client's session, as far as deliveries are concerned."""
+
+    @property
+    def open(self) -> bool:
+        """Whether there is room on the way to it."""
+
+    def deliver(self, frame: bytes) -> None: ...
+
+
+class Subscriber:
+    """One subscription of one client."""
+
+    __slots__ = (
+        "_asked",
+        "at",
+        "feed",
+        "granted",
+        "group",
+        "key",
+        "lost",
+        "outlet",
+        "purges",
+        "reading",
+        "selector",
+        "sent",
+        "sub",
+        "told",
+        "untold",
+    )
+
+    def __init__(self, key: int, outlet: Outlet, group: str, wanted: Subscribe, tally: Tally) -> None:
+        self.key = key
+        self.outlet = outlet
+        self.group = group
+        self.sub = wanted.sub
+        self.selector = Selector(wanted.selector)
+        self._asked: Attributes = {
+            "buffer": wanted.buffer, "policy": wanted.policy, "order": wanted.order, "durable": wanted.durable,
+        }  # fmt: skip
+        semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
+        self.purges = semantic != "off"
+        rng = random.Random(key) if wanted.policy == "random" else None
+        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, rng=rng, tally=tally)
+        self.granted = wanted.credit
+        self.sent = 0
+        self.lost = 0
+        self.told = (0, 0)
+        self.untold = False
+        """It is live again, and has not been told so."""
+        self.reading: Reading | None = None
+        """What it reads first, if it is behind further than the log reaches."""
+        self.at: tuple[int, int] | None = None
+        """Where in the log it reads on, while it is behind: the batch, and the place in it."""
+
+    def options(self) -> Attributes:
+        """What was asked for, for telemetry."""
+        return {"selector": str(self.selector), **self._asked}
+
+    def figures(self) -> dict[str, int | float | bool]:
+        """How far it is, for telemetry."""
+        feed = self.feed
+        oldest = next(iter(feed.queue), None)
+        came_ns = 0 if oldest is None or oldest.head is None else oldest.head.time_ns
+        return {
+            "number": self.key,
+            "delivered": feed.delivered,
+            "obsoleted": feed.obsoleted,
+            "left": feed.left,
+            "lost": self.lost + feed.lost,
+            "queued": len(feed),
+            "queued_bytes": feed.queue.bytes,
+            "oldest_s": round(max(0.0, time() - came_ns / 1e9), 3) if came_ns else 0.0,
+            "behind": feed.behind,
+        }
+
+    @property
+    def ready(self) -> bool:
+        """Whether something that waits could go out now."""
+        return self.granted > self.sent and self.outlet.open
