@@ -27,6 +27,7 @@ from random import Random
 
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content, Value
+from gossamer.protocol.purging_model import Distribution
 
 
 def never_obsolete(contents: Sequence[Content]) -> list[bool]:
@@ -59,6 +60,11 @@ def f(x: int, r: float, d: int) -> float:
     if x < 0:
         return 0.0
     return 1 - r if x == 0 else r * (1 - r / d) ** (x - 1) * (r / d)
+
+
+def overwriting(r: float, d: int) -> Distribution:
+    """f_{r,d} (000 §5.3.1), for the model (`protocol/purging_model.py`)."""
+    return lambda x: f(x, r, d)
 
 
 def R_N(n: int, r: float, d: int) -> float:

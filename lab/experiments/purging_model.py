@@ -1,7 +1,7 @@
 """Events a second at the sender with one slow receiver: model, simulation and protocol (000 §5.4.1, figure 5.3).
 
-Three answers to the same question, each assuming less than the one before: `lab/purging_model.py` knows only how far
-apart related messages are, `lab/purging_simulation.py` what is in the buffers, and `lab/slow_consumer.py` runs the
+Three answers to the same question, each assuming less than the one before: `protocol/purging_model.py` knows only how
+far apart related messages are, `lab/purging_simulation.py` what is in the buffers, and `lab/slow_consumer.py` runs the
 production core.
 
 The section's other figures are reached by parameters; they concern the simulation, the model has no word for them:
@@ -17,11 +17,11 @@ from random import Random
 
 from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
 from gossamer.lab.experiments.sweep import check_not_negative, check_positive, in_order, numbers, positive
-from gossamer.lab.purging_model import overwriting, purgeable_share, rates
 from gossamer.lab.purging_simulation import Policy, simulate
 from gossamer.lab.slow_consumer import measure_real
-from gossamer.lab.traffic import overwrites
+from gossamer.lab.traffic import overwrites, overwriting
 from gossamer.messages.errors import UsageError
+from gossamer.protocol.purging_model import purgeable_share, rates
 
 CLOSE = 0.05
 """Two columns agree if they differ by less than this share."""

@@ -16,9 +16,9 @@ from statistics import fmean
 
 from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
 from gossamer.lab.experiments.sweep import check_positive, interval, largest, positive, sweep
-from gossamer.lab.purging_model import distances
 from gossamer.lab.slow_consumer import Measured, measure
 from gossamer.lab.traffic import GAME_ROUNDS, GAME_S, game, never_obsolete, round_start_s
+from gossamer.protocol.purging_model import distances
 
 BUFFER = 40
 WARMUP_S = 5.0

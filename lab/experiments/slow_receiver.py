@@ -1,7 +1,7 @@
 """One slow receiver among fast ones: what the sender feels of it (000 §5.4.1, §5.4.2, figures 5.3 to 5.6 and 5.10).
 
-Three answers side by side: the formula (`lab/purging_model.py`), an event simulation (`lab/purging_simulation.py`) and
-the production core (`lab/slow_consumer.py`); `purging-model` has the whole of figure 5.3. Here are its points of
+Three answers side by side: the formula (`protocol/purging_model.py`), an event simulation (`lab/purging_simulation.py`)
+and the production core (`lab/slow_consumer.py`); `purging-model` has the whole of figure 5.3. Here are its points of
 interest, how much is purged there (5.4), what buffer N and reach k have to do with it (5.5, 5.6), and the size of the
 group (5.10).
 
@@ -15,10 +15,10 @@ from statistics import fmean
 
 from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
 from gossamer.lab.experiments.sweep import check_positive, interval, sweep
-from gossamer.lab.purging_model import overwriting, purgeable_share, rates
 from gossamer.lab.purging_simulation import simulate
 from gossamer.lab.slow_consumer import measure
-from gossamer.lab.traffic import overwrites
+from gossamer.lab.traffic import overwrites, overwriting
+from gossamer.protocol.purging_model import purgeable_share, rates
 
 SENDER_RATE = 100.0
 COLUMNS = ("analytical", "simulation", "real")

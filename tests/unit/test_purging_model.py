@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.lab import traffic
-from gossamer.lab.purging_model import distances, measured, overwriting, purgeable_share, rates
 from gossamer.messages.event import Commit, Content, Head, Relation
 from gossamer.protocol.obsolescence import Told, obsoletes
+from gossamer.protocol.purging_model import distances, measured, purgeable_share, rates
 
 
 def modelled(r: float, d: int, buffer: int, delay_ms: float) -> float:
-    return rates(100, 1_000 / delay_ms, purgeable_share(overwriting(r, d), buffer)).sender
+    return rates(100, 1_000 / delay_ms, purgeable_share(traffic.overwriting(r, d), buffer)).sender
 
 
 # The model ------------------------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def test_more_buffer_never_hurts_and_more_diversity_never_helps() -> None:
 
 def test_the_sum_is_the_closed_form() -> None:
     for r, d in [(0.25, 1), (0.5, 5), (1.0, 20)]:
-        assert purgeable_share(overwriting(r, d), 20) == pytest.approx(traffic.R_N(20, r, d))
+        assert purgeable_share(traffic.overwriting(r, d), 20) == pytest.approx(traffic.R_N(20, r, d))
 
 
 def test_if_all_can_be_purged_the_sender_is_never_disturbed() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gossamer.lab import traffic
-from gossamer.lab.purging_model import distances, measured, overwriting, purgeable_share, rates
 from gossamer.lab.purging_simulation import Outcome, Policy, simulate
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
+from gossamer.protocol.purging_model import distances, measured, purgeable_share, rates
 
 POLICIES: list[Policy] = ["eager", "lazy"]
 
@@ -22,7 +22,7 @@ def overwriting_run(r: float, d: int, delay_ms: float, **options: Any) -> Outcom
 
 
 def modelled(r: float, d: int, delay_ms: float, buffer: int = 20) -> float:
-    return rates(100, 1_000 / delay_ms, purgeable_share(overwriting(r, d), buffer)).sender
+    return rates(100, 1_000 / delay_ms, purgeable_share(traffic.overwriting(r, d), buffer)).sender
 
 
 def said(keys: str) -> list[Content]:

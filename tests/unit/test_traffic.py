@@ -8,7 +8,6 @@ from math import sqrt
 
 import pytest
 
-from gossamer.lab.purging_model import distances
 from gossamer.lab.traffic import (
     GAME_LASTING,
     GAME_ROUNDS,
@@ -23,6 +22,7 @@ from gossamer.lab.traffic import (
 )
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content, check_content
+from gossamer.protocol.purging_model import distances
 
 MANY = 40_000
 PARAMETERS = [(0.25, 1), (0.5, 1), (0.75, 1), (0.5, 5), (1.0, 1), (1.0, 20)]

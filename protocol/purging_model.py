@@ -14,9 +14,10 @@ and at the slow receiver are
 
 It is not exact, in both directions (000 §5.4.1). Optimistic: a long congestion fills the buffer with what never becomes
 obsolete. Pessimistic: what is purged in between brings those nearer to each other that are left, so that a small buffer
-reaches further than N. `purging_simulation` has neither error.
+reaches further than N. `lab/purging_simulation.py` has neither error.
 
-f is that of `traffic.overwrites`, or is measured: `measured(distances(contents))`.
+f is known of made traffic (`lab/traffic.py`), or is measured: of a sample by `measured(distances(contents))`, of a log
+by `analytics/jobs/obsolescence.py`.
 """
 
 from bisect import bisect_left
@@ -26,7 +27,6 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple
 
-from gossamer.lab import traffic
 from gossamer.messages.event import Commit, Content, Relation
 
 Distribution = Callable[[int], float]
@@ -40,11 +40,6 @@ class Rates(NamedTuple):
     """T: also what fast receivers get."""
     receiver: float
     """T': what the slow one gets."""
-
-
-def overwriting(r: float, d: int) -> Distribution:
-    """f_{r,d} (000 §5.3.1)."""
-    return lambda x: traffic.f(x, r, d)
 
 
 def measured(found: Iterable[int]) -> Distribution:
