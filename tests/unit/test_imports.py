@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "lab": {"protocol", "matching", "messages"},
     "bench": {"lab", "sdk", "broker", "logger", "protocol", "matching", "messages"},
     "cli": {"sdk", "broker", "logger", "analytics", "lab", "bench", "protocol", "matching", "messages"},
-    "gossamer": {"sdk", "matching", "messages"},
+    "gossamer": {"cli", "sdk", "matching", "messages"},  # cli: `python -m gossamer`
 }
 PURE = ("messages", "matching", "protocol")
 IMPURE = {
