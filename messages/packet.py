@@ -250,15 +250,20 @@ def pack_encoded(stream: StreamId, first: int, encoded: Sequence[bytes]) -> Pack
 
 def decode_run(stream: StreamId, ranges: Iterable[tuple[int, int]], blob: bytes) -> list[Event]:
     """Events of one stream from their bytes in a row, with the ids that these ranges tell."""
+    try:
+        return decode_events(stream, seqs_of(ranges), blob)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise PeerError(f"run of {stream}: {error}") from None
+
+
+def seqs_of(ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """The seqs of a run of events; `PeerError` if they are too many."""
     seqs: list[int] = []
     for first, last in ranges:
         if last - first >= EVENTS_MAX - len(seqs):
             raise PeerError(f"a run of more than {EVENTS_MAX} events")
         seqs += range(first, last + 1)
-    try:
-        return decode_events(stream, seqs, blob)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise PeerError(f"run of {stream}: {error}") from None
+    return seqs
 
 
 def pieces(count: int, blob: bytes) -> list[msgspec.Raw]:

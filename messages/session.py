@@ -30,7 +30,8 @@ from msgspec import Meta, Struct
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Event, Head, Key, Time
 from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
-from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet, decode_run
+from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
+from gossamer.messages.received import decode_received
 
 SESSION_VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
@@ -206,8 +207,8 @@ class Run(_Message, frozen=True, tag=37):
     blob: Annotated[bytes, Meta(max_length=BLOB_BYTES_MAX)]
 
     def events(self) -> list[Event]:
-        """Decode them all in one call, and give them their ids."""
-        return decode_run(self.stream, self.ranges, self.blob)
+        """Decode them all in one call; what each says only when it is looked at."""
+        return decode_received(self.stream, self.ranges, self.blob)
 
 
 class Notice(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

@@ -349,7 +349,7 @@ class Subscription:
     def _applied(self, taken: list[Raw | Item]) -> list[Said]:
         """What of this is to be handed to the application, in order."""
         if not self._reception.held and (
-            self._loose or all(type(each) is Event and each.relation is None for each in taken)
+            self._loose or all(isinstance(each, Event) and each.relation is None for each in taken)
         ):
             self._delivered += len(taken)
             return taken  # type: ignore[return-value]
@@ -545,7 +545,7 @@ class Subscription:
 
 
 def _are_loose(raw: Sequence[Raw]) -> bool:
-    return all(type(each) is Event and each.key is None and each.relation is None for each in raw)
+    return all(isinstance(each, Event) and each.key is None and each.relation is None for each in raw)
 
 
 def _item(raw: Event | Notice | Item) -> Item:
