@@ -39,7 +39,7 @@ from gossamer.sdk.cloudevents import CloudEvent, taken_apart
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
 from gossamer.sdk.track import Beginning, start_of
-from gossamer.sdk.transport import PACKET_EVENTS_MAX, Transport
+from gossamer.sdk.transport import PACKET_EVENTS_MAX, Transport, Turns
 
 if TYPE_CHECKING:
     from gossamer.sdk.embedded import Embedded
@@ -61,6 +61,7 @@ class Home:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._watched: int | None = None
+        self.turns = _turns.setdefault(self._loop, Turns())
         self.attend: Callable[[], None] = lambda: None
 
     def call(self, call: Callable[..., None], *arguments: object) -> None:
@@ -91,6 +92,9 @@ class Home:
             self._loop.call_soon_threadsafe(self.watch, None)
         except RuntimeError:
             self.watch(None)
+
+
+_turns: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Turns]" = weakref.WeakKeyDictionary()
 
 
 def _abandon(transport: Transport, home: Home) -> None:
@@ -140,6 +144,7 @@ class Client:
             on_failed=_weakly(self._on_failed, home.call),
             on_opened=lambda watched: home.call(home.watch, watched),
             on_more=lambda: home.call(home.attend_soon),
+            turns=home.turns,
         )
         home.attend = self._transport.attend
         self._finalizer = weakref.finalize(self, _abandon, self._transport, home)

@@ -14,9 +14,10 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from gossamer.matching import Selector
@@ -39,14 +40,15 @@ WAIT_S = 0.005
 """What waits longer than this when more comes is to be purged."""
 CHUNK_S = 0.01
 """How long the application should be busy with what it takes at a time."""
-CHUNK_MAX = 1_024
+CHUNK_MAX = 512
 QUEUE_BYTES_MAX = 2**40
 END_S = 2.0
 """How long to wait until the loggers know where a durable subscription was left."""
 SEMANTICS: dict[Policy, Semantic] = {"eager": "eager", "lazy": "lazy", "random": "off", "none": "off"}
 EVERYTHING = str(Selector(""))
 YIELD_EVENTS = 256
-"""`async for` lets other tasks run after so many events."""
+"""Who takes so many without having to wait lets other tasks run before it takes more."""
+_key = attrgetter("key")
 
 
 class Left(NamedTuple):
@@ -75,6 +77,14 @@ class Commit(NamedTuple):
 Order = Literal["fifo", "none"]
 Said = Event | Left | Gap | Commit
 Raw = Event | Notice | session.Gap
+
+
+class Portion(NamedTuple):
+    """What came at once."""
+
+    raw: Sequence[Raw]
+    plain: bool
+    """Events and nothing else, and none that names others, is part of a transaction or competes for a key."""
 
 
 @dataclass(slots=True)
@@ -122,7 +132,9 @@ class Subscription:
         self._credit = credit
         self._from_thread = call
         self._lock = threading.Lock()
-        self._inbox: deque[Raw] = deque()
+        self._inbox: deque[Portion] = deque()
+        self._waiting = 0
+        """How many there are in it."""
         self._came_at = 0.0
         self._purges = SEMANTICS[policy] != "off"
         self._loose = False
@@ -146,8 +158,10 @@ class Subscription:
         self._window = buffer
         """How many may be on the way or wait. It grows for one who keeps up, which needs more on the way than may wait
         for one who does not."""
-        self._current: list[Said] = []
-        self._at = 0
+        self._current: deque[Said] = deque()
+        """What was taken last, and not handed out yet."""
+        self._unyielding = 0
+        """How many were taken since other tasks could run."""
         self._chunk = 1
         self._took_at = 0.0
         self._passed = 0
@@ -175,19 +189,13 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Said:
-        at = self._at
-        if at >= len(self._current):
+        if not self._current:
             await self._fill()
-            at = 0
-        elif not (at + 1) % YIELD_EVENTS:
-            await asyncio.sleep(0)
-            at = self._at  # another task may have gone on meanwhile
-            if at >= len(self._current):
-                return await self.__anext__()
-        said = self._current[at]
-        if self._durable is not None:
-            self._in_hand = [said]  # before it is gone from what is current: another thread looks at both
-        self._at = at + 1
+        if self._durable is None:
+            return self._current.popleft()
+        with self._lock:  # another thread looks at both
+            said = self._current.popleft()
+            self._in_hand = [said]
         return said
 
     async def batches(self) -> AsyncIterator[list[Said]]:
@@ -198,16 +206,14 @@ class Subscription:
             break
         """
         while True:
-            if self._at < len(self._current):
-                batch = self._current[self._at :]
-            else:
+            if not self._current:
                 try:
                     await self._fill()
                 except StopAsyncIteration:
                     return
-                batch = self._current
-            self._in_hand = batch
-            self._current, self._at = [], 0
+            with self._lock:
+                self._in_hand = batch = list(self._current)
+                self._current.clear()
             yield batch
 
     @property
@@ -215,20 +221,19 @@ class Subscription:
         """What became of what matched, so far."""
         obsoleted = self._counts_before[0] + self._counts[0] + self._queue.obsoleted + self._reception.obsoleted
         lost = self._counts_before[1] + self._counts[1] + self._reception.lost
-        untaken = len(self._current) - self._at
-        return Stats(self._delivered - untaken, obsoleted, lost, self._left)
+        return Stats(self._delivered - len(self._current), obsoleted, lost, self._left)
 
     @property
     def position(self) -> Position:
         """How far the application has come: keep it, as JSON if you like, and `subscribe(…, start=position)` goes on
         there, at any broker and at any time."""
         with self._lock:
-            return self._track.position(self._untaken(self._current[self._at :]))
+            return self._track.position(self._untaken(self._current.copy()))
 
-    def _untaken(self, current: list[Said]) -> list[EventId]:
+    def _untaken(self, current: Iterable[Said]) -> list[EventId]:
         """What has come, and the application does not have; or is at, and it was handed out last."""
         untaken = [each.id for each in current if isinstance(each, Event | Commit)]
-        untaken += [each.id for each in self._inbox if isinstance(each, Event)]
+        untaken += [each.id for portion in self._inbox for each in portion.raw if isinstance(each, Event)]
         untaken += [entry.id for entry in self._queue.queue]
         untaken += self._reception.waiting()
         return [each for each in untaken if each is not None]
@@ -303,7 +308,14 @@ class Subscription:
     async def _fill(self) -> None:
         """Wait until there is something, and take it."""
         self._in_hand = []
-        while not self._take():
+        if self._passed:  # the time that other tasks take is not its own
+            busy_s = max(time.monotonic() - self._took_at, 1e-6)
+            self._chunk = max(1, min(4 * self._chunk, CHUNK_MAX, int(self._passed * CHUNK_S / busy_s)))
+            self._passed = 0
+        if self._unyielding >= YIELD_EVENTS:
+            self._unyielding = 0
+            await asyncio.sleep(0)
+        while not self._current and not self._take():  # another task may have taken more than it has handed out
             if self._closed:
                 raise StopAsyncIteration
             if self._error is not None:
@@ -313,44 +325,45 @@ class Subscription:
             if self._inbox or len(self._queue):  # it came between looking and waiting
                 waiter.cancel()
                 continue
+            self._unyielding = 0
             await waiter
 
     def _take(self) -> bool:
-        now = time.monotonic()
-        if self._passed:
-            busy_s = max(now - self._took_at, 1e-6)
-            self._chunk = max(1, min(4 * self._chunk, CHUNK_MAX, int(self._passed * CHUNK_S / busy_s)))
-        self._took_at = now
-        said: list[Said] = []
-        self._passed = 0
+        self._took_at = time.monotonic()
+        said: Sequence[Said] = ()
         with self._lock:
             while not said and (self._inbox or len(self._queue)):
-                said = self._applied(self._taken(self._chunk))
+                said = self._applied(*self._taken(self._chunk))
             if self._undone is not None:
                 self._undone |= {each.id: None for each in said if isinstance(each, Event | Commit) and each.id}
-            self._current, self._at, self._passed = said, 0, len(said)
-        if self._received >= self._granted and not self._inbox and not len(self._queue):
-            self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and nothing may come
+            self._current.extend(said)
+            self._passed = len(said)
+        self._unyielding += len(said)
+        if 2 * (self._granted - self._received) <= self._window and not self._inbox and not len(self._queue):
+            self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and little may come
         if self._room() - self._granted >= self._window // 4:
             self._granted = self._room()
             self._credit(self.number)
         return bool(said)
 
-    def _taken(self, count: int) -> list[Raw | Item]:
+    def _taken(self, count: int) -> tuple[Sequence[Raw | Item], bool]:
+        """So many of what is next, and whether all of them are plain."""
         if len(self._queue):
-            return list(self._queue.take(count))
-        inbox = self._inbox
-        if len(inbox) <= count:
-            taken = list(inbox)
-            inbox.clear()
-            return taken  # type: ignore[return-value]
-        return [inbox.popleft() for _ in range(count)]
+            return self._queue.take(count), False
+        inbox, taken = self._inbox, list[Raw]()
+        plain = inbox[0].plain
+        while inbox and inbox[0].plain is plain and len(taken) < count:
+            raw, left = inbox.popleft().raw, count - len(taken)
+            if len(raw) > left:
+                inbox.appendleft(Portion(raw[left:], plain))
+                raw = raw[:left]
+            taken += raw
+        self._waiting -= len(taken)
+        return taken, plain
 
-    def _applied(self, taken: list[Raw | Item]) -> list[Said]:
+    def _applied(self, taken: Sequence[Raw | Item], plain: bool) -> Sequence[Said]:
         """What of this is to be handed to the application, in order."""
-        if not self._reception.held and (
-            self._loose or all(isinstance(each, Event) and each.relation is None for each in taken)
-        ):
+        if plain and not self._reception.held:
             self._delivered += len(taken)
             return taken  # type: ignore[return-value]
         said: list[Said] = []
@@ -404,7 +417,7 @@ class Subscription:
         if self._durable is None or not self._held:
             return None
         with self._lock:
-            untaken = self._untaken([*self._in_hand, *self._current[self._at :]])
+            untaken = self._untaken([*self._in_hand, *self._current])
             position = self._track.position([*untaken, *(self._undone or ())])
         moved = {name: last for name, last in position.items() if last > self._told.get(name, -1) and "/" in name}
         if not moved:
@@ -416,7 +429,7 @@ class Subscription:
         return self._granted
 
     def _room(self) -> int:
-        return max(self._granted, self._received + self._window - len(self._inbox) - len(self._queue))
+        return max(self._granted, self._received + self._window - self._waiting - len(self._queue))
 
     def on_run(self, run: Run, events: list[Event]) -> None:
         self._received += len(events)
@@ -424,8 +437,11 @@ class Subscription:
         had = track.had(stream)
         if run.ranges[0][0] <= had:  # from the broker before this one
             events = [event for event in events if event.id is not None and event.id.seq > had]
-        track.came(stream, events)
-        self._put(events, {stream: run.ranges[-1][1]})
+        keys = list(map(_key, events))
+        loose = keys.count(None) == len(keys)
+        if not loose:
+            track.came(stream, events)
+        self._put(Portion(events, True), loose, {stream: run.ranges[-1][1]})
 
     def on_items(self, items: Items) -> None:
         self._received += len(items.events) + sum(not notice.together for notice in items.notices)
@@ -447,10 +463,11 @@ class Subscription:
             raw.append(event)
         for notice in items.notices:
             track.left(notice.left)
-        self._put([*raw, *apart], moved)
+        plain = not items.notices and all(event.relation is None for event in items.events)
+        self._put(Portion([*raw, *apart], plain), False, moved)
 
     def on_gap(self, gap: session.Gap) -> None:
-        self._put([gap], {gap.stream: gap.last})
+        self._put(Portion([gap], False), False, {gap.stream: gap.last})
 
     def on_reached(self, reached: Reached) -> None:
         with self._lock:
@@ -487,29 +504,34 @@ class Subscription:
         self._from_thread(self._on_settled, None, error)
         self._from_thread(self._wake)
 
-    def _put(self, raw: Sequence[Raw], moved: dict[StreamId, int]) -> None:
-        """Let the application have it; if the one before still waits, purge."""
+    def _put(self, portion: Portion, loose: bool, moved: dict[StreamId, int]) -> None:
+        """Let the application have it; if the one before still waits, purge, unless all of it is `loose`."""
         now = time.monotonic()
         with self._lock:
             for stream, last in moved.items():
                 self._track.moved(stream, last)
+            if not portion.raw:
+                return
             inbox = self._inbox
-            self._loose = (self._loose or not inbox) and _are_loose(raw)
+            self._loose = (self._loose or not inbox) and loose
             late = self._purges and inbox and self._came_at + WAIT_S < now and not self._loose
             if late or len(self._queue):
-                self._enqueue([*inbox, *raw])
+                for each in (*inbox, portion):
+                    self._enqueue(each.raw)
                 inbox.clear()
+                self._waiting = 0
                 self._loose = False
                 self._window = self._buffer
             else:
                 if not inbox:
                     self._came_at = now
-                inbox.extend(raw)
+                inbox.append(portion)
+                self._waiting += len(portion.raw)
         if self._waiters and not self._waking:
             self._waking = True
             self._from_thread(self._wake)
 
-    def _enqueue(self, raw: list[Raw]) -> None:
+    def _enqueue(self, raw: Sequence[Raw]) -> None:
         together: Notice | None = None
         for each in raw:
             if isinstance(each, session.Gap):
@@ -542,10 +564,6 @@ class Subscription:
                 settled.set_result(None)
             else:
                 settled.set_exception(error)
-
-
-def _are_loose(raw: Sequence[Raw]) -> bool:
-    return all(isinstance(each, Event) and each.key is None and each.relation is None for each in raw)
 
 
 def _item(raw: Event | Notice | Item) -> Item:

@@ -88,7 +88,7 @@ HELLO_S = 2.0
 RETRY_S = 0.05
 BURST = 8
 """Frames that are taken at a time, before others have their turn."""
-GRACE_MS, GRACE_MAX_MS = 20, 100
+GRACE_MS, GRACE_MAX_MS = 20, 400
 """So long the application's loop has the first go at what has come; the longer the more often it was there."""
 CLOSE_S = 1.0
 """So long a client that ends may take to send what it has."""
@@ -126,6 +126,15 @@ class Receiver(Protocol):
     def on_failed(self, error: GossamerError) -> None: ...
 
 
+class Turns:
+    """When an application's event loop last turned, as far as its clients have seen."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+
 class Transport:
     """One client's way to the mesh."""
 
@@ -142,10 +151,11 @@ class Transport:
         on_failed: Callable[[GossamerError], None],
         on_opened: Callable[[int | None], None],
         on_more: Callable[[], None],
+        turns: Turns,
     ) -> None:
         """`on_welcome` hears, once, which stream is ours and which number comes next; `on_opened` of a descriptor, its
         own to close: when it is readable the application's loop should `attend`, and also soon after `on_more`. None:
-        there is none any more."""
+        there is none any more. `turns` is that loop's, for all its clients."""
         self._urls = urls
         self._group = group
         self._publisher = publisher
@@ -154,6 +164,7 @@ class Transport:
         self._timeout_s = timeout_s
         self._on_welcome, self._on_acks, self._on_failed = on_welcome, on_acks, on_failed
         self._on_opened, self._on_more = on_opened, on_more
+        self._turns = turns
         self._client = os.urandom(12).hex()
         self._epoch = 0
         self.node: str | None = None
@@ -252,6 +263,7 @@ class Transport:
     def attend(self) -> None:
         """The application's loop was told that something has come."""
         self._attended = True
+        self._turns.at = time.monotonic()
         self.pump()
 
     def pump(self) -> None:
@@ -335,9 +347,11 @@ class Transport:
         ready = dict(self._poller.poll(0 if self._more else self._patience_ms()))
         self._drain_wakeup()
         if self._attended and not self.woken and (self._more or self._descriptor in ready):
-            self._attended = False
+            self._attended, looked_at = False, time.monotonic()
             self._doze.poll(self._grace_ms)
             self._drain_wakeup()
+            if self._turns.at > looked_at:  # it is busy with other clients, and comes to this one, too
+                self._attended = True
             # Who comes every time needs no looking after.
             self._grace_ms = min(2 * self._grace_ms, GRACE_MAX_MS) if self._attended else GRACE_MS
         woken, self.woken = self.woken, False  # before looking: what comes after wakes again
