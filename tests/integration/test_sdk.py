@@ -2,12 +2,14 @@
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import suppress
 
 import pytest
 
 import gossamer
 from clients import run, seqs, take, two, wait_for_members
+from gossamer.sdk.subscription import CHUNK_MAX, YIELD_EVENTS
 from processes import until
 
 # Publishing and subscribing -------------------------------------------------------------------------------------------
@@ -375,6 +377,60 @@ def test_cancelling_a_wait_loses_nothing(broker):
                     found.append(await waiting)
             found += await take(sub, 50 - len(found))
             assert seqs(found) == list(range(50))
+
+    run(main)
+
+
+def test_tasks_that_share_a_subscription_have_each_event_once(broker):
+    async def main():
+        async with two(broker.url, broker.url) as (publisher, subscriber):
+            sub = await subscriber.subscribe()
+            found: list[int] = []
+
+            async def share():
+                async for event in sub:
+                    found.append(event.attributes["n"])
+                    if not event.attributes["n"] % 3:
+                        await asyncio.sleep(0)
+
+            tasks = [asyncio.ensure_future(share()) for _ in range(3)]
+            for n in range(2_000):
+                await publisher.publish({"n": n})
+                if not n % 50:  # so that they wait, all of them
+                    await publisher.flush("sent")
+            while len(found) < 2_000:
+                await asyncio.sleep(0.001)
+            assert sorted(found) == list(range(2_000))
+            await sub.close()
+            await asyncio.gather(*tasks)
+
+    run(main)
+
+
+def test_who_has_much_to_take_lets_other_tasks_run(broker):
+    async def main():
+        async with two(broker.url, broker.url) as (publisher, subscriber):
+            sub = await subscriber.subscribe()
+            turns = 0
+
+            async def turn():
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            for n in range(5_000):
+                await publisher.publish({"n": n})
+            await publisher.flush("sent")
+            task = asyncio.ensure_future(turn())
+            taken: Counter[int] = Counter()
+            async for event in sub:
+                taken[turns] += 1
+                if event.attributes["n"] == 4_999:
+                    break
+            task.cancel()
+            assert taken.total() == 5_000
+            assert max(taken.values()) < YIELD_EVENTS + CHUNK_MAX
 
     run(main)
 
