@@ -87,7 +87,6 @@ class _Nowhere:
 
     def __init__(self) -> None:
         self.outbox: deque[bytes] = deque(maxlen=COUNT)
-        self.flying = deque([0])
 
     def pump(self) -> None: ...
 

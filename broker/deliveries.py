@@ -185,7 +185,7 @@ class Deliveries:
 
     def vet(self, packet: Packet) -> None:
         """Refuse, with `PeerError`, a client's packet that would make trouble wherever it gets to."""
-        self._vetted = packet, packet.vetted()
+        self._vetted = packet, packet.identify(packet.vetted())
 
     def on_packet(self, packet: Packet) -> None:
         self._recent.keep(packet)

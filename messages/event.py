@@ -1,6 +1,7 @@
 """What a publisher says, and what a subscriber is handed."""
 
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -23,13 +24,14 @@ PARTS_MAX = 2**20
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 FLOAT_MAX = sys.float_info.max
 
-Name = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 Key = Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
 Int64 = Annotated[int, Meta(ge=INT_MIN, le=INT_MAX)]
 Finite = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]
 """Neither an infinity nor NaN: a bound that NaN fails, too."""
 Value = bool | Int64 | Finite | str | list[str] | None
-Attributes = Annotated[dict[Name, Value], Meta(max_length=ATTRIBUTES_MAX)]
+Attributes = Annotated[dict[str, Value], Meta(max_length=ATTRIBUTES_MAX)]
+"""How long a name may be is not said here: msgspec remembers names that it has decoded only if they are any strings, and
+an event takes half as long again without that. `check_names` sees to it where events come in."""
 
 
 Time = Annotated[int, Meta(ge=0, le=INT_MAX)]
@@ -115,29 +117,57 @@ class Event(Content, frozen=True, gc=False):
 NAMES_MAX = 10_000
 _names: set[str] = set()
 """Names that were found to be good: publishers use the same ones again and again."""
+_are_known = _names.issuperset
+TEXTS_MAX, TEXT_LENGTH_MAX = 10_000, 64
+_texts: set[str] = set()
+"""And short values that were."""
 
 
 def is_plain(key: str | None, attributes: Attributes, body: bytes) -> bool:
     """Whether these are surely good, as almost all are: names that were used before, and everyday values. The quick way
     to see it."""
-    if type(body) is not bytes or len(body) > BODY_BYTES_MAX:
+    if body.__class__ is not bytes or len(body) > BODY_BYTES_MAX or attributes.__class__ is not dict:
         return False
-    if key is not None and (type(key) is not str or len(key) > KEY_LENGTH_MAX or "\0" in key or not key.isascii()):
+    if key is not None and (key.__class__ is not str or len(key) > KEY_LENGTH_MAX or "\0" in key or not key.isascii()):
         return False
-    if type(attributes) is not dict or len(attributes) > ATTRIBUTES_MAX or not _names.issuperset(attributes):
+    if len(attributes) > ATTRIBUTES_MAX or not _are_known(attributes):
         return False
     value: Any
     for value in attributes.values():
-        kind = type(value)
-        if kind is str:
-            if "\0" in value or not value.isascii() or len(value) > PLAIN_TEXT_MAX:
+        if value.__class__ is str:
+            if value not in _texts and not _is_plain_text(value):
                 return False
-        elif kind is int or kind is float:
-            if not INT_MIN <= value <= INT_MAX:  # so it is finite, too
+        elif value.__class__ is float:
+            if value - value:  # not 0.0 but NaN, of an infinity and of NaN
                 return False
-        elif kind is not bool and value is not None:
+        elif value.__class__ is int:
+            if not INT_MIN <= value <= INT_MAX:
+                return False
+        elif value.__class__ is not bool and value is not None:
             return False
     return True
+
+
+def _is_plain_text(text: str) -> bool:
+    if "\0" in text or not text.isascii() or len(text) > PLAIN_TEXT_MAX:
+        return False
+    if len(_texts) < TEXTS_MAX and len(text) <= TEXT_LENGTH_MAX:
+        _texts.add(text)
+    return True
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise `ValueError` if one of these could not be an attribute's name."""
+    if not _are_known(names := list(names)):
+        for name in set(names).difference(_names):
+            if not (_is_text(name) and 0 < len(name) <= NAME_LENGTH_MAX):
+                raise ValueError(f"attribute name {_shown(name)}: 1 to {NAME_LENGTH_MAX} characters, no NUL")
+            _remember(name)
+
+
+def _remember(name: str) -> None:
+    if len(_names) < NAMES_MAX and type(name) is str:
+        _names.add(name)
 
 
 def check_content(content: Content) -> Content:
@@ -166,8 +196,7 @@ def check_content(content: Content) -> Content:
                 f"attribute {name!r}: {_shown(value)} is not a bool, 64-bit int, finite float, string without NUL, "
                 "null or list of strings"
             )
-        if len(_names) < NAMES_MAX and type(name) is str:
-            _names.add(name)
+        _remember(name)
     if (length := sum(map(_length, content.attributes.items()))) > TEXT_MAX:
         raise UsageError(f"attributes: at most {TEXT_MAX} characters in all, not {length}")
     return content

@@ -11,7 +11,8 @@ a receiver neither waits for it nor asks for it again.
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
+from operator import attrgetter
 from typing import Annotated
 
 import msgspec
@@ -19,7 +20,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import Content, Event, Head, Outline, check_content, plain
+from gossamer.messages.event import Content, Event, Head, Outline, check_content, check_names, plain
 from gossamer.messages.ids import SEQ_MAX, EventId, Seq, StreamId
 
 EVENTS_MAX = 4_096
@@ -35,6 +36,7 @@ _raws = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
 _content = msgspec.msgpack.Decoder(Content)
 _contents = msgspec.msgpack.Decoder(list[Content])
+_attributes = attrgetter("attributes")
 
 
 class Hole(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -150,13 +152,23 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
             return None
 
     def vetted(self) -> list[Event]:
-        """The events, if the table has each of them where it is: `PeerError` if whoever cuts the packet would not find
-        one. A quarter dearer than `events()`, and a third of `verify()`."""
-        events = self.events()
-        found = _raws.decode(b"\xdd" + len(events).to_bytes(4, "big") + self.blob)
-        if list(map(len, map(bytes, found))) != [size for size in self.table() if size]:
+        """The events, without their ids (`identify`), if the table has each of them where it is: `PeerError` if whoever
+        cuts the packet would not find one. No dearer than `events()`, and a third of `verify()`."""
+        sizes = [size for size in self.table() if size] if self.holes else list(self.table())
+        framed = b"\xdd" + len(sizes).to_bytes(4, "big") + self.blob
+        try:
+            events = _events.decode(framed)
+            check_names(chain.from_iterable(map(_attributes, events)))
+            found = _raws.decode(framed)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
+        if list(map(len, map(bytes, found))) != sizes:
             raise PeerError(f"packet {self.stream}:{self.first}: its table cuts through an event")
         return events
+
+    def identify(self, events: list[Event]) -> list[Event]:
+        """Give these, which are all that it has, their ids."""
+        return _identify(self.stream, self.seqs(), events)
 
     def verify(self) -> None:
         """Decode each event at its own place, and refuse what its publisher should have been refused: a table that cuts
@@ -226,7 +238,10 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
 def decode_events(stream: StreamId, seqs: Sequence[int], blob: bytes) -> list[Event]:
     """A run of events that stand encoded in a row, with their ids; whatever is wrong with it, msgspec says."""
     # The blob is the body of a msgpack array: give it the header, and decode the whole run in one call.
-    events = _events.decode(b"\xdd" + len(seqs).to_bytes(4, "big") + blob)
+    return _identify(stream, seqs, _events.decode(b"\xdd" + len(seqs).to_bytes(4, "big") + blob))
+
+
+def _identify(stream: StreamId, seqs: Sequence[int], events: list[Event]) -> list[Event]:
     # One by one in Python this would take half as long again as the decoding.
     ids = map(_tuple, repeat(EventId), zip(repeat(stream), seqs, strict=False))
     deque(map(force_setattr, events, repeat("id"), ids), maxlen=0)

@@ -31,6 +31,7 @@ there could be cycles (row P4). Nor may an event outside of transactions name a 
 one part only could then not tell that it lacks the other.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -213,6 +214,8 @@ class Annotator:
         self.reach = reach
         self._next = first
         self._others: dict[StreamId, _History] = {}
+        self._plain: deque[str | None] = deque(maxlen=reach)
+        """The keys of the last events, of which nothing else is to be said, as far as `_own` does not know them yet."""
         self._forget()
 
     @property
@@ -229,12 +232,22 @@ class Annotator:
             self._forget()
 
     def _forget(self) -> None:
-        self._own = _History(self.reach)
-        self._own.last = self._next - 1
+        self._plain.clear()
+        self._history = _History(self.reach)
+        self._history.last = self._next - 1
         self._carrying: dict[str, int] = {}
         """The latest plain event of a key, if it carries something: all that a keyed event need look up."""
         self._committed: int | None = None
         """The last commit, within reach."""
+
+    @property
+    def _own(self) -> _History:
+        if self._plain:
+            plain = list(self._plain)
+            self._plain.clear()
+            for seq, key in enumerate(plain, self._next - len(plain)):
+                self._history.add(seq, key, None)
+        return self._history
 
     def count(self, key: str | None) -> bool:
         """Number one more event of which nothing but its key is to be said, and which is known to be good: the short
@@ -243,14 +256,9 @@ class Annotator:
             if key in self._carrying:
                 return False
             self._record(key, None)
-            return True
-        own = self._own  # what `_record` comes to, when nothing is carried
-        own.last = seq = self._next
-        own.keys[seq] = key
-        own.keys.pop(seq - own.reach, None)
-        if own.marks:
-            own.marks.pop(seq - own.reach, None)
-        self._next = seq + 1
+        else:  # it is soon enough to look when somebody asks
+            self._plain.append(key)
+            self._next += 1
         return True
 
     def event(
@@ -361,16 +369,16 @@ class Annotator:
         return relation, _Mark("commit", closure.near, closure.ids)
 
     def _record(self, key: str | None, mark: _Mark | None) -> None:
-        seq = self._next
+        own, seq = self._own, self._next
         self._next += 1
         if self._carrying:
             out = seq - self.reach
-            gone = self._own.keys.get(out)
+            gone = own.keys.get(out)
             if gone is not None and self._carrying.get(gone) == out:
                 del self._carrying[gone]
         if mark is not None and key is not None and mark.kind == "plain":
             self._carrying[key] = seq
-        self._own.add(seq, key, mark)
+        own.add(seq, key, mark)
 
 
 def truncate(content: Content, reach: int) -> Content:

@@ -206,17 +206,22 @@ class Client:
         if type(attributes) is not dict or "specversion" in attributes:
             attributes, body, key = taken_apart(attributes, body, key)
         annotator, transport = self._annotator, self._transport
-        seq = -1 if annotator is None else annotator.next
-        full = seq > transport.open_until or transport.posted_bytes - transport.released_bytes >= BYTES_MAX
-        if annotator is None or self._closed or full:
-            annotator = self._open()
-            raise BufferFull(f"{self.pending} events are published and not logged yet")
-        if after:
-            raise UsageError("after= is for groups with causal order, which this client is not in")
+        if annotator is None or self._closed or (seq := annotator.next) > transport.open_until:
+            raise self._no_room()
+        if transport.posted_bytes - transport.released_bytes >= BYTES_MAX:
+            raise self._no_room()
         time_ns = self._clock.tick(_time_ns())
-        plain = rank is None and scope == "publisher" and not obsoletes and is_plain(key, attributes, body)
-        if plain and annotator.count(key):
+        if (
+            rank is None
+            and not obsoletes
+            and not after
+            and scope == "publisher"
+            and is_plain(key, attributes, body)
+            and annotator.count(key)
+        ):
             encoded = encode_content((key, None, None, time_ns, False, attributes, body))
+        elif after:
+            raise UsageError("after= is for groups with causal order, which this client is not in")
         else:
             content = annotator.event(
                 attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
@@ -224,9 +229,13 @@ class Client:
             encoded = encode_content(content)
         transport.posted_bytes += len(encoded)
         transport.outbox.append(encoded)
-        if time_ns >= transport.patient_until_ns or not transport.flying or not seq % PACKET_EVENTS_MAX:
+        if time_ns >= transport.patient_until_ns or not seq % PACKET_EVENTS_MAX:
             transport.pump()
         return _tuple(EventId, (annotator.stream, seq))
+
+    def _no_room(self) -> GossamerError:
+        self._open()
+        return BufferFull(f"{self.pending} events are published and not logged yet")
 
     async def delete(
         self,

@@ -9,7 +9,7 @@ and sends what it has by itself (`attend`, `pump`): handing each to another thre
 the rest. The thread here opens and ends sessions, keeps them alive, and does everything when the loop does not come:
 what lies on the socket for a while (`GRACE_MS`) it takes.
 
-Events leave at once when nothing has left for `GATHER_NS`, or nothing is under way; else they gather, and leave when
+Events leave at once when nothing is under way, or nothing has left for `GATHER_NS`; else they gather, and leave when
 that has been taken, or when they fill a packet. So at low rates a packet is one event, and at high rates it is large.
 
 When the broker is gone (its connection breaks, it falls silent, or it says farewell) the next of the urls is tried. A
@@ -79,7 +79,7 @@ EVENTS_MAX = 65_536
 """Published, and not logged yet."""
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
-GATHER_NS = 500_000
+GATHER_NS = 2_000_000
 PING_S = 2.0
 TAKEN_S = 0.5
 """How often it is told how far durable subscriptions are."""
@@ -193,7 +193,7 @@ class Transport:
         self.flying: deque[int] = deque()
         """The last seqs of packets that are on their way to the broker."""
         self.patient_until_ns = 0
-        """Until then a packet that is not full waits for those."""
+        """Until then a packet that is not full waits for those; 0 if there are none."""
         if spool is not None and spool.next is not None:
             self._take_up(spool, spool.next)
 
@@ -483,6 +483,7 @@ class Transport:
         self._ping_s = min(PING_S, welcome.silence_s / 4)
         self._received_bytes = self._credited_bytes = 0
         self.flying.clear()
+        self.patient_until_ns = 0
         self._unsent = len(self._unacked)
         for receiver in self._receivers.values():
             self._send(receiver.asked())
@@ -546,7 +547,7 @@ class Transport:
         if not outbox and not self._unsent:
             return
         now_ns = time.time_ns()
-        urgent = not flying or now_ns >= self.patient_until_ns
+        urgent = now_ns >= self.patient_until_ns
         if urgent:
             self.patient_until_ns = now_ns + GATHER_NS
         while len(flying) < FLYING_MAX:
@@ -583,6 +584,8 @@ class Transport:
         flying, unacked = self.flying, self._unacked
         while flying and flying[0] <= acks.sent:
             flying.popleft()
+        if not flying:
+            self.patient_until_ns = 0
         self.acked = max(self.acks.safe, self.acks.logged)
         self._make_room()
         while unacked and unacked[0].last <= self.acked:
@@ -597,6 +600,7 @@ class Transport:
 
     def _resend(self, first: int) -> None:
         self.flying.clear()
+        self.patient_until_ns = 0
         self._unsent = sum(packet.last >= first for packet in self._unacked)
 
     # Receiving ------------------------------------------------------------------------------------------------------

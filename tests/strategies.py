@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from gossamer.messages import wire
-from gossamer.messages.event import INT_MAX, Content, Relation
+from gossamer.messages.event import INT_MAX, NAME_LENGTH_MAX, Content, Relation
 from gossamer.messages.ids import SEQ_MAX, EventId
 from gossamer.messages.packet import Packet, pack
 
@@ -168,7 +168,13 @@ def _matches(pattern: str | None, value: str) -> bool:
 
 def contents() -> st.SearchStrategy[Content]:
     """Events as a publisher may say them."""
-    return values(Content)
+    return values(Content).map(_named)
+
+
+def _named(content: Content) -> Content:
+    """With names that attributes may have, which their type does not say."""
+    attributes = {(name or "n")[:NAME_LENGTH_MAX]: value for name, value in content.attributes.items()}
+    return msgspec.structs.replace(content, attributes=attributes)
 
 
 def streams() -> st.SearchStrategy[str]:

@@ -176,8 +176,17 @@ def test_a_table_that_cuts_through_an_event_is_found() -> None:
         shifted.verify()
     with pytest.raises(PeerError, match="cuts through"):
         shifted.vetted()
-    assert packet.vetted() == packet.events()
-    assert packet.thin([(7, EventId(A, 8))]).vetted() == packet.events()[1:]
+    assert packet.identify(packet.vetted()) == packet.events()
+    thinned = packet.thin([(7, EventId(A, 8))])
+    assert thinned.identify(thinned.vetted()) == packet.events()[1:]
+
+
+@pytest.mark.parametrize("name", ["", "\0", "n" * 257])
+def test_a_name_that_no_attribute_can_have_is_found(name: str) -> None:
+    packet = pack(A, 7, [Content(attributes={"good": 1}), Content(attributes={"good": 1, name: 2})])
+    with pytest.raises(PeerError, match="default/a:7: attribute name"):
+        packet.vetted()
+    assert pack(A, 7, [Content(attributes={"n" * 256: 1})]).vetted()[0].id is None
 
 
 @pytest.mark.parametrize("content", [Content(key="\0"), Content(attributes={"a": "\0"}), Content(attributes={"\0": 1})])
