@@ -74,6 +74,13 @@ class Audience:
             texts = list(map(tuple, self.index.match_batch(batch)))
             keys = {each: self._sharers(each) for each in set(texts)}
             return [keys[each] for each in texts]
+        if len(self.sharing) == 1:
+            ((selector, sharers),) = self.sharing.values()
+            hits, everyone = selector.matches_each(batch), list(sharers)
+            if all(hits):
+                return [everyone] * len(hits)
+            nobody: list[int] = []
+            return [everyone if hit else nobody for hit in hits]
         rows = list(zip(*(selector.matches_each(batch) for selector, _ in self.sharing.values()), strict=True))
         chosen = {row: self._sharers(compress(self.sharing, row)) for row in set(rows)}
         return [chosen[row] for row in rows]

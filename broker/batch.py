@@ -1,29 +1,48 @@
 """What came at once, as a broker matches it and keeps it for those that are behind."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
 
 from gossamer.matching import Selector
-from gossamer.messages.event import Event
+from gossamer.messages.event import Attributes, Event
 from gossamer.messages.packet import Packet
 from gossamer.protocol.delivery import Arrival, arrival_of
+
+ANSWERS_MAX = 4
+_key, _attributes = attrgetter("key"), attrgetter("attributes")
 
 
 class Batch:
     """A packet of plain events, or arrivals of any kind."""
 
-    __slots__ = ("_arrivals", "_asked", "_events", "_sizes", "count", "first", "loose", "packet", "size", "stream")
+    __slots__ = (
+        "_arrivals", "_asked", "_events", "_identified", "_sizes",
+        "count", "first", "loose", "packet", "size", "stream",
+    )  # fmt: skip
 
-    def __init__(self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None) -> None:
+    def __init__(
+        self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None, *, vetted: bool = False
+    ) -> None:
+        """Events that were `vetted` have no ids yet: they get them when somebody looks at them."""
         self.packet = packet
         self._events: list[Event] | None = events
+        self._identified = not vetted
         self.count = len(events if packet is not None else arrivals or ())
         self._arrivals = arrivals
         self._sizes: list[int] | None = None
-        self._asked: tuple[str, list[int]] | None = None
+        self._asked: dict[str, Sequence[int]] = {}
         self.stream, self.first = (packet.stream, packet.first) if packet is not None else self.arrivals[0].id
-        self.loose = packet is not None and all(event.key is None for event in events)
+        self.loose = packet is not None and list(map(_key, events)).count(None) == len(events)
         """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
         self.size = sum(arrival.size for arrival in arrivals or ()) if packet is None else len(packet.blob)
+
+    @property
+    def attributes(self) -> list[Attributes]:
+        """Of all events, for a selector to be asked about."""
+        events = self.packet.events() if self._events is None and self.packet is not None else self._events
+        assert events is not None
+        return list(map(_attributes, events))
 
     def rest(self) -> None:
         """It is only kept from now on: what was decoded takes five times the room of its packet, and can be again."""
@@ -35,6 +54,10 @@ class Batch:
         if self._events is None:
             assert self.packet is not None
             self._events = self.packet.events()
+        elif not self._identified:
+            assert self.packet is not None
+            self.packet.identify(self._events)
+        self._identified = True
         return self._events
 
     @property
@@ -44,15 +67,23 @@ class Batch:
             self._arrivals = _arrivals_of(self.packet, self.events)
         return self._arrivals
 
-    def places(self, selector: Selector) -> list[int]:
-        """Where a selector matches. Many read with the same one: the last answer is kept."""
-        if self._asked is None or self._asked[0] != str(selector):
-            resting = self._events is None
-            hits = selector.matches_each([event.attributes for event in self.events])
-            if resting:
-                self.rest()
-            self._asked = str(selector), [place for place, hit in enumerate(hits) if hit]
-        return self._asked[1]
+    def places(self, selector: Selector) -> Sequence[int]:
+        """Where a selector matches. Many read with the same one: the last answers are kept."""
+        places = self._asked.get(str(selector))
+        if places is None:
+            hits = selector.matches_each(self.attributes)
+            places = [place for place, hit in enumerate(hits) if hit]
+            self.answer(selector, places)
+        return places
+
+    def answer(self, selector: Selector, places: Sequence[int]) -> None:
+        """That is where it matches; kept for those who read this later, and would have to decode it all again."""
+        if len(self._asked) >= ANSWERS_MAX:
+            self._asked.clear()
+        self._asked[str(selector)] = places
+
+    def answers(self, selector: Selector) -> bool:
+        return str(selector) in self._asked
 
     def arrival(self, place: int) -> Arrival:
         """One of them, for who needs few."""

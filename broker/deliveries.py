@@ -19,13 +19,14 @@ Only in a mesh without loggers is what falls out of the log lost, which is count
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from time import time_ns
 from typing import Any
 
 from gossamer.broker.audience import Audience
 from gossamer.broker.batch import Batch
 from gossamer.broker.counters import Counters
-from gossamer.broker.frames import Spans, items_of, joined, run_frame, send_runs, spans_of
+from gossamer.broker.frames import Spans, items_of, joined, places_of, run_frame, send_runs, spans_of
 from gossamer.broker.plain import Plain
 from gossamer.broker.reading import HELD_BYTES_MAX, NEVER, Piece, Reading, Readings
 from gossamer.broker.recent import SLACK_NS, Progress, Recent
@@ -52,6 +53,8 @@ TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
 Had = Callable[[StreamId], bool]
+
+_relation = attrgetter("relation")
 
 
 class Deliveries:
@@ -185,7 +188,7 @@ class Deliveries:
 
     def vet(self, packet: Packet) -> None:
         """Refuse, with `PeerError`, a client's packet that would make trouble wherever it gets to."""
-        self._vetted = packet, packet.identify(packet.vetted())
+        self._vetted = packet, packet.vetted()
 
     def on_packet(self, packet: Packet) -> None:
         self._recent.keep(packet)
@@ -197,9 +200,9 @@ class Deliveries:
             vetted, events = self._vetted
             if vetted is not packet:
                 events = packet.events()
-            if all(event.relation is None for event in events):
+            if not any(map(_relation, events)):
                 if events:  # a packet may be marks and nothing else
-                    self._on_plain(group, group.plain, packet, events)
+                    self._on_plain(group, group.plain, Batch(packet, events, vetted=vetted is packet), packet)
                 self.progress.moved(packet.stream, packet.last)
                 return
             self._leave_plain(group, group.plain)
@@ -229,14 +232,14 @@ class Deliveries:
         else:
             self.progress.moved(stream, last)
 
-    def _on_plain(self, group: Audience, plain: Plain, packet: Packet, events: list[Event]) -> None:
-        batch = Batch(packet, events)
-        matched = group.matched([event.attributes for event in events])
-        leaving = plain.show(packet, events, matched, batch.loose)
+    def _on_plain(self, group: Audience, plain: Plain, batch: Batch, packet: Packet) -> None:
+        matched = group.matched(batch.attributes)
+        leaving = plain.show(batch, packet.last, matched)
         if group.attached:
             self._log(group, batch)
         shared: dict[Spans, list[Subscriber]] = {}
-        for key, spans in spans_of(matched).items():
+        matches = spans_of(matched)
+        for key, spans in matches.items():
             count = sum(stop - start for start, stop in spans)
             group.counters.events_matched += count
             subscriber = self.subscribers[key]
@@ -257,6 +260,10 @@ class Deliveries:
                 self._queue(group, self.subscribers[key], batch, matched, [], left)
         if shared:
             send_runs(packet, shared)
+        for key in group.attached:
+            selector = group.selectors[key]
+            if not batch.answers(selector):
+                batch.answer(selector, places_of(matches.get(key, ())))
 
     def _queue(
         self,
@@ -308,8 +315,8 @@ class Deliveries:
         """Not only plain events from here on: tell each subscription's own memory what it was shown."""
         group.plain = None
         for recent in plain.recent.values():
-            for events, matched in recent:
-                for event, keys in zip(events, matched, strict=True):
+            for batch, matched in recent:
+                for event, keys in zip(batch.events, matched, strict=True):
                     for key in keys if event.key is None else ():
                         self._preset(group, key, event.id, None)
         for stream, by_key in plain.shown.items():

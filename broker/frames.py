@@ -17,6 +17,8 @@ Spans = tuple[tuple[int, int], ...]
 def spans_of(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
     """For each subscription the places that it matches: neighbours are compared once, for all of them."""
     found: dict[int, list[tuple[int, int]]] = {}
+    if matched.count(matched[0]) == len(matched):  # as most often
+        return {key: [(0, len(matched))] for key in matched[0]}
     changes = (place for place, (one, next) in enumerate(pairwise(matched), 1) if one is not next and one != next)
     starts = [0, *changes, len(matched)]
     for start, stop in pairwise(starts):
@@ -30,6 +32,13 @@ def spans_of(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
             else:
                 spans.append(span)
     return found
+
+
+def places_of(spans: Sequence[tuple[int, int]]) -> Sequence[int]:
+    """The places in these spans."""
+    if len(spans) == 1:
+        return range(*spans[0])
+    return [place for start, stop in spans for place in range(start, stop)]
 
 
 def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:

@@ -6,9 +6,9 @@ event, however many subscriptions there are.
 
 from collections import deque
 
+from gossamer.broker.batch import Batch
 from gossamer.messages.event import REACH_MAX, Event
 from gossamer.messages.ids import EventId, StreamId
-from gossamer.messages.packet import Packet
 from gossamer.protocol.delivery import Arrival
 from gossamer.protocol.shown import Left, Shown
 
@@ -27,30 +27,28 @@ class Plain:
         """Of each stream and key, the last seq and whom it matched."""
         self.before: dict[str, tuple[int, list[int]] | None] = {}
         """The same, of the keys that the last packet set, as it was before that packet."""
-        self.recent: dict[StreamId, deque[tuple[list[Event], list[list[int]]]]] = {}
+        self.recent: dict[StreamId, deque[tuple[Batch, list[list[int]]]]] = {}
         """Of each stream, whom its last events matched, as far back as an event may name others by a bit."""
 
-    def show(
-        self, packet: Packet, events: list[Event], matched: list[list[int]], loose: bool
-    ) -> dict[int, list[tuple[int, Left]]]:
-        """Remember whom these match; returns who is to be told at which place that something has left. None is if they
-        are loose, without keys."""
-        stream = packet.stream
+    def show(self, batch: Batch, last: int, matched: list[list[int]]) -> dict[int, list[tuple[int, Left]]]:
+        """Remember whom these match, of a stream up to `last`; returns who is to be told at which place that something
+        has left. None is if they are loose, without keys."""
+        stream = batch.stream
         recent = self.recent[stream] = self.recent.pop(stream, deque())  # last: it goes last
-        recent.append((events, matched))
+        recent.append((batch, matched))
         if len(self.recent) > RECENT_STREAMS_MAX:
             del self.recent[next(iter(self.recent))]
-        while len(recent) > 1 and recent[1][0][0].id[1] <= packet.last - REACH_MAX:  # type: ignore[index]
+        while len(recent) > 1 and recent[1][0].first <= last - REACH_MAX:
             recent.popleft()
         leaving: dict[int, list[tuple[int, Left]]] = {}
-        if loose:
+        if batch.loose:
             self.before = {}
             return leaving
         shown = self.shown[stream] = self.shown.pop(stream, {})
         if len(self.shown) > SHOWN_STREAMS_MAX:
             del self.shown[next(iter(self.shown))]
         before = self.before = {}
-        for place, event in enumerate(events):
+        for place, event in enumerate(batch.events):
             key = event.key
             if key is None:
                 continue

@@ -30,8 +30,8 @@ Finite = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]
 """Neither an infinity nor NaN: a bound that NaN fails, too."""
 Value = bool | Int64 | Finite | str | list[str] | None
 Attributes = Annotated[dict[str, Value], Meta(max_length=ATTRIBUTES_MAX)]
-"""How long a name may be is not said here: msgspec remembers names that it has decoded only if they are any strings, and
-an event takes half as long again without that. `check_names` sees to it where events come in."""
+"""How long a name may be is not said here: msgspec remembers names that it has decoded only if any string will do, and
+without that an event takes half as long again. `check_names` sees to it where events come in."""
 
 
 Time = Annotated[int, Meta(ge=0, le=INT_MAX)]
