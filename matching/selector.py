@@ -1,13 +1,13 @@
 """`Selector`: a condition on attributes, however it was written."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from gossamer.matching import tree
 from gossamer.matching.compiled import TestEach, compile_batch, compile_terms, opaque
 from gossamer.matching.evaluation import evaluate
 from gossamer.matching.parser import parse
 from gossamer.matching.policy import policy_tree
-from gossamer.matching.predicates import Terms
 from gossamer.matching.text import text_of
 from gossamer.matching.values import Attributes
 
@@ -40,7 +40,7 @@ class Selector:
         self.tree = condition
         self._text: str | None = None
         self._test: Callable[[Attributes], bool] | None = None
-        self._test_each: tuple[TestEach, Terms] | None = None
+        self._test_each: tuple[TestEach, tuple[Any, ...]] | None = None
 
     def evaluate(self, attributes: Attributes) -> bool | None:
         """True, False, or None for unknown."""
@@ -55,10 +55,10 @@ class Selector:
     def matches_each(self, batch: Iterable[Attributes]) -> list[bool]:
         """What `matches` says of each of these, at half the cost."""
         if self._test_each is None:
-            parts: Terms = (opaque(self.tree),)
-            self._test_each = compile_batch(parts), parts
-        test, terms = self._test_each
-        return test(batch, terms)
+            _, source, constants = opaque(self.tree)
+            self._test_each = compile_batch(source), constants
+        test_each, constants = self._test_each
+        return test_each(batch, constants)
 
     def __str__(self) -> str:
         if self._text is None:

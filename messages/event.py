@@ -1,8 +1,8 @@
 """What a publisher says, and what a subscriber is handed."""
 
 import sys
-from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -156,10 +156,10 @@ def _is_plain_text(text: str) -> bool:
     return True
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raise `ValueError` if one of these could not be an attribute's name."""
-    if not _are_known(names := list(names)):
-        for name in set(names).difference(_names):
+def check_names(each: list[Attributes]) -> None:
+    """Raise `ValueError` if one of these has a name that no attribute may have."""
+    if not _are_known(chain.from_iterable(each)):
+        for name in set().union(*each).difference(_names):
             if not (_is_text(name) and 0 < len(name) <= NAME_LENGTH_MAX):
                 raise ValueError(f"attribute name {_shown(name)}: 1 to {NAME_LENGTH_MAX} characters, no NUL")
             _remember(name)

@@ -11,7 +11,7 @@ a receiver neither waits for it nor asks for it again.
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from operator import attrgetter
 from typing import Annotated
 
@@ -158,7 +158,7 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         framed = b"\xdd" + len(sizes).to_bytes(4, "big") + self.blob
         try:
             events = _events.decode(framed)
-            check_names(chain.from_iterable(map(_attributes, events)))
+            check_names(list(map(_attributes, events)))
             found = _raws.decode(framed)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
