@@ -9,7 +9,7 @@ from gossamer.messages.event import Attributes, Event
 from gossamer.messages.packet import Packet
 from gossamer.protocol.delivery import Arrival, arrival_of
 
-ANSWERS_MAX = 4
+ANSWERS_MAX = 16
 _key, _attributes = attrgetter("key"), attrgetter("attributes")
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from gossamer.broker.audience import Audience
 from gossamer.broker.batch import Batch
 from gossamer.broker.counters import Counters
-from gossamer.broker.frames import Spans, items_of, joined, places_of, run_frame, send_runs, spans_of
+from gossamer.broker.frames import Frames, Spans, items_of, joined, places_of, send_runs, spans_of
 from gossamer.broker.plain import Plain
 from gossamer.broker.reading import HELD_BYTES_MAX, NEVER, Piece, Reading, Readings
 from gossamer.broker.recent import SLACK_NS, Progress, Recent
@@ -48,7 +48,6 @@ from gossamer.protocol.tally import Tally
 LOG_BYTES_MAX = 64 * 2**20
 STALL_NS = 10**8
 """Who takes nothing for so long is not given all that it is read, but what is not obsolete of it."""
-RUNS_MAX = 16
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
@@ -73,7 +72,7 @@ class Deliveries:
         self.has_loggers: Callable[[], bool] = lambda: False
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
-        self._runs: dict[tuple[StreamId, int, Spans, int], bytes] = {}
+        self._frames = Frames()
         self._vetted: tuple[Packet | None, list[Event]] = (None, [])
         """What was decoded last, so that a client's packet is decoded once, however it is used."""
 
@@ -246,7 +245,7 @@ class Deliveries:
             if subscriber.feed.behind:
                 continue
             quick = key not in leaving and not len(subscriber.feed) and subscriber.outlet.open
-            if quick and subscriber.granted - subscriber.sent >= count:
+            if quick and subscriber.credit >= count:
                 subscriber.sent += count
                 subscriber.feed.delivered += count
                 shared.setdefault(tuple(spans), []).append(subscriber)
@@ -569,7 +568,7 @@ class Deliveries:
     def _send_piece(self, subscriber: Subscriber, reading: Reading, piece: Piece) -> bool:
         """Send it as it is, as far as the credit goes; False if there is more to it."""
         stretch, rest = piece.stretch, None
-        credit = subscriber.granted - subscriber.sent
+        credit = subscriber.credit
         if stretch.count > credit:
             stretch, rest = stretch.split(credit)
         count = stretch.count
@@ -611,24 +610,23 @@ class Deliveries:
 
     def _send_on(self, subscriber: Subscriber, batch: Batch, place: int) -> int:
         """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where.
-        Others that are behind get the same next: the last frames are kept for them."""
+        What it cannot have as a whole waits for more credit, unless there is enough for half its buffer: then all that
+        are behind get the same frames, which are kept for them."""
         assert batch.packet is not None
-        if not subscriber.ready:
-            return place
-        places, credit = batch.places(subscriber.selector), subscriber.granted - subscriber.sent
+        places, credit = batch.places(subscriber.selector), subscriber.credit
         start = bisect_left(places, place)
-        chosen = places[start : start + credit]
-        if chosen:
-            spans = joined(chosen)
-            run = (batch.stream, batch.first, spans, subscriber.sub)
-            frame = self._runs.get(run)
-            if frame is None:
-                frame = self._runs[run] = run_frame(batch.packet, spans, (subscriber.sub,))
-                while len(self._runs) > RUNS_MAX:
-                    del self._runs[next(iter(self._runs))]
-            subscriber.sent += len(chosen)
+        left = len(places) - start
+        if credit < left and (2 * credit < subscriber.buffer or not credit):
+            return place
+        if not subscriber.outlet.open:
+            return place
+        count = min(left, credit)
+        if count:
+            frame = self._frames.run(batch.packet, joined(places[start : start + count]), subscriber.sub)
+            subscriber.sent += count
+            subscriber.feed.delivered += count
             subscriber.outlet.deliver(frame)
-        return places[start + credit] if start + credit < len(places) else batch.count
+        return places[start + count] if count < left else batch.count
 
     def flush(self) -> None:
         """Send what waits, as far as credit and room go; what is left waits for more of them."""
@@ -641,7 +639,7 @@ class Deliveries:
     def _drain(self, subscriber: Subscriber) -> None:
         feed, group = subscriber.feed, self._groups[subscriber.group]
         while subscriber.ready and (len(feed) or feed.behind):
-            items = feed.take(min(TAKE_EVENTS_MAX, subscriber.granted - subscriber.sent), TAKE_BYTES_MAX)
+            items = feed.take(min(TAKE_EVENTS_MAX, subscriber.credit), TAKE_BYTES_MAX) if len(feed) else ()
             if items:
                 # What is obsolete has something newer behind it: told before that, it is known when that is read.
                 self._tell(subscriber)

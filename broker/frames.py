@@ -6,9 +6,12 @@ from typing import Any
 
 from gossamer.broker.subscriber import Subscriber
 from gossamer.messages.event import Event
+from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import Items, Notice, Run, encode
 from gossamer.protocol.delivery import Item
+
+FRAMES_BYTES_MAX = 8 * 2**20
 
 Spans = tuple[tuple[int, int], ...]
 """Places in a packet, `start` to `stop`."""
@@ -53,6 +56,27 @@ def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
             if frame is None:
                 frame = frames[key] = run_frame(packet, spans, key)
             outlet.deliver(frame)
+
+
+class Frames:
+    """The runs that were sent last: others that are behind are sent the same before long."""
+
+    __slots__ = ("_bytes", "_runs")
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[StreamId, int, Spans, int], bytes] = {}
+        self._bytes = 0
+
+    def run(self, packet: Packet, spans: Spans, sub: int) -> bytes:
+        """These places of a packet, for a client's subscription of that number."""
+        which = packet.stream, packet.first, spans, sub
+        frame = self._runs.get(which)
+        if frame is None:
+            frame = self._runs[which] = run_frame(packet, spans, (sub,))
+            self._bytes += len(frame)
+            while self._bytes > FRAMES_BYTES_MAX and len(self._runs) > 1:
+                self._bytes -= len(self._runs.pop(next(iter(self._runs))))
+        return frame
 
 
 def run_frame(packet: Packet, spans: Spans, subs: tuple[int, ...]) -> bytes:

@@ -77,7 +77,8 @@ BURST = 64
 BURST_BYTES = 512 * 1024
 """Frames, and their bytes, taken at a time, before what they led to is sent."""
 CONSUMERS_MAX = 4_096
-LEND_BYTES_MIN = 8 * 1024
+LEND_BYTES_MIN, LEND_BYTES_MAX = 8 * 1024, 1024 * 1024
+LENT_MAX = 32
 TICK_S = 0.5
 REACH_S = 2.0
 """How often clients are told how far they have come."""
@@ -197,9 +198,8 @@ class Sessions:
         self._published: dict[Session, None] = {}
         self._blocked: dict[Session, None] = {}
         self._lost: list[Session] = []
-        self._last = b""
-        self._lent: zmq.Frame | None = None
-        """The frame that was sent last; and as it is sent to the second, the third, …"""
+        self._lent: dict[int, tuple[bytes, zmq.Frame | None]] = {}
+        """Large frames that were sent last; and as each is sent to the second, the third, …"""
         self._numbered = 0
         self._tick_at = NEVER
         self._reach_at = self._hold_at = 0.0
@@ -680,12 +680,17 @@ class Sessions:
         self.counters.bytes_delivered += len(frame)
         try:
             self._router.send(session.place, SNDMORE)
-            if frame is not self._last or len(frame) <= LEND_BYTES_MIN:
-                self._last, self._lent = frame, None
+            if not LEND_BYTES_MIN < len(frame) <= LEND_BYTES_MAX:
                 self._router.send(frame, NOBLOCK)
+            elif (known := self._lent.get(id(frame))) is None:
+                self._lent[id(frame)] = frame, None
+                self._router.send(frame, NOBLOCK)
+                if len(self._lent) > LENT_MAX:
+                    del self._lent[next(iter(self._lent))]
             else:  # the same to one more: ZeroMQ has one copy for all of these
-                self._lent = self._lent or zmq.Frame(frame, copy=False)
-                self._router.send(self._lent, NOBLOCK, copy=False)
+                lent = known[1] or zmq.Frame(frame, copy=False)
+                self._lent[id(frame)] = frame, lent
+                self._router.send(lent, NOBLOCK, copy=False)
         except zmq.ZMQError:
             self._lost.append(session)
 

@@ -31,6 +31,7 @@ class Subscriber:
     __slots__ = (
         "_asked",
         "at",
+        "buffer",
         "feed",
         "granted",
         "group",
@@ -55,6 +56,7 @@ class Subscriber:
         self._asked: Attributes = {
             "buffer": wanted.buffer, "policy": wanted.policy, "order": wanted.order, "durable": wanted.durable,
         }  # fmt: skip
+        self.buffer = wanted.buffer
         semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
         self.purges = semantic != "off"
         rng = random.Random(key) if wanted.policy == "random" else None
@@ -90,6 +92,11 @@ class Subscriber:
             "oldest_s": round(max(0.0, time() - came_ns / 1e9), 3) if came_ns else 0.0,
             "behind": feed.behind,
         }
+
+    @property
+    def credit(self) -> int:
+        """How many more its client takes."""
+        return self.granted - self.sent
 
     @property
     def ready(self) -> bool:
