@@ -14,6 +14,7 @@ import heapq
 import math
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ class Links(Protocol):
 
     def send(self, to: tuple[str, ...], frame: bytes, now: float) -> None: ...
     def learn(self, node: NodeId, address: str, now: float) -> None: ...
-    def watch(self, wakeup: Any) -> None: ...
+    def watch(self, wakeup: Any) -> Callable[[], bool]: ...
     def wait(self, timeout_s: float) -> bool: ...
     def receive(self, now: float) -> list[Input]: ...
     def next_deadline(self) -> float: ...
@@ -206,8 +207,8 @@ class FaultyMesh:
     def learn(self, node: NodeId, address: str, now: float) -> None:
         self._mesh.learn(node, address, now)
 
-    def watch(self, wakeup: Any) -> None:
-        self._mesh.watch(wakeup)
+    def watch(self, wakeup: Any) -> Callable[[], bool]:
+        return self._mesh.watch(wakeup)
 
     def wait(self, timeout_s: float) -> bool:
         return self._mesh.wait(timeout_s)

@@ -13,6 +13,7 @@ What peers send is never trusted: whatever is wrong with it is a `PeerError`, co
 import logging
 import math
 import socket
+from collections.abc import Callable
 
 import zmq
 
@@ -20,7 +21,7 @@ from gossamer.broker.addresses import advertised, check_peer, default_name, keep
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, is_mark
 from gossamer.broker.link import NEVER, Limits, Link
-from gossamer.broker.sockets import receive_parts
+from gossamer.broker.sockets import is_readable, receive_parts
 from gossamer.messages.codec import FRAME_BYTES_MAX, decode
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.ids import NodeId
@@ -142,9 +143,10 @@ class Mesh:
 
     # Receiving ------------------------------------------------------------------------------------------------------
 
-    def watch(self, wakeup: socket.socket | zmq.Socket[bytes]) -> None:
-        """Also wake from `wait` when this can be read."""
+    def watch(self, wakeup: socket.socket | zmq.Socket[bytes]) -> Callable[[], bool]:
+        """Also wake from `wait` when this can be read; what is returned tells whether it could when that ended."""
         self._poller.register(wakeup, zmq.POLLIN)
+        return lambda: wakeup in self._ready
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep until there is something to receive, or time is up; whether there is."""
@@ -182,6 +184,8 @@ class Mesh:
             else:
                 if received is not None:
                     taken.append(received)
+            if not is_readable(self._router):
+                return
 
     def _take(self, parts: list[bytes], now: float) -> Received | None:
         if len(parts) != 3:

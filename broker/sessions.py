@@ -11,7 +11,6 @@ is malformed is counted and dropped; one that asks for too much is refused with 
 """
 
 import logging
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -25,7 +24,7 @@ from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Had
 from gossamer.broker.journal import Journal
-from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
+from gossamer.broker.sockets import NOBLOCK, SNDMORE, is_readable, receive_parts
 from gossamer.broker.subscriber import Subscriber
 from gossamer.matching import Selector, SelectorError
 from gossamer.messages import session as session_messages
@@ -245,7 +244,7 @@ class Sessions:
 
     # The node's loop ------------------------------------------------------------------------------------------------
 
-    def start(self, node: Node, name: NodeId, incarnation: int, watch: "Callable[[socket.socket | Any], None]") -> None:
+    def start(self, node: Node, name: NodeId, incarnation: int, watch: Callable[[Any], Callable[[], bool]]) -> None:
         """Serve for this node from now on."""
         self._node, self._name = node, name
         self.deliveries.tally = node.tally
@@ -256,12 +255,12 @@ class Sessions:
         self.deliveries.readings.loggers = self._loggers
         self._issuer = f"{name[:150]}-{incarnation}"
         self._tick_at = 0.0
-        watch(self._router)
+        self._has_come = watch(self._router)
 
     def receive(self, now: float) -> Iterator[Input]:
         """What clients want of the node; each input is to be handled before the next is asked for."""
         taken_bytes = 0
-        for _ in range(BURST):
+        for _ in range(BURST if self._has_come() else 0):
             try:
                 parts = receive_parts(self._router)
             except zmq.Again:
@@ -271,7 +270,7 @@ class Sessions:
             except PeerError as error:
                 self._complain(str(error))
             taken_bytes += len(parts[-1])
-            if taken_bytes > BURST_BYTES:
+            if taken_bytes > BURST_BYTES or not is_readable(self._router):
                 return
 
     def flush(self, now: float) -> Iterator[Input]:

@@ -1,10 +1,12 @@
-"""ZeroMQ sockets, used in the way that takes least: its enums, and its calls for messages of any number of parts, take
-longer than what they are for."""
+"""ZeroMQ sockets, used in the way that takes least: its enums, its errors, and its calls for messages of any number of
+parts, take longer than what they are for."""
 
 import zmq
+from zmq.backend import zmq_poll
 
 NOBLOCK = int(zmq.NOBLOCK)
 SNDMORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+POLLIN = int(zmq.POLLIN)
 
 
 def receive_parts(socket: "zmq.Socket[bytes]") -> list[bytes]:
@@ -15,3 +17,8 @@ def receive_parts(socket: "zmq.Socket[bytes]") -> list[bytes]:
         frame = socket.recv(NOBLOCK, copy=False)
         parts.append(frame.bytes)
     return parts
+
+
+def is_readable(socket: "zmq.Socket[bytes]") -> bool:
+    """Whether there is a message. An error that says there is none takes five times as long to be raised."""
+    return bool(zmq_poll([(socket, POLLIN)], 0))

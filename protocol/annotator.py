@@ -23,7 +23,7 @@ So for each event that is said:
 What is carried fades: a bit that is shifted out of reach is gone, and an id goes no further than `reach` events beyond
 the one that named it. Otherwise one event that names a thousand others would have its key carry them for ever. Whoever
 says less than is true makes others purge less, and never makes them lose anything. A false bit would: hence when
-numbers jump (`next`), all that was known of this stream is forgotten, for what stands how far back is then known no
+numbers jump (`skip_to`), all that was known of this stream is forgotten, for what stands how far back is then known no
 more, and only what is named by id is told beyond it.
 
 Events of scope "group" take no part in this: their total order is transitive by itself, and in one with what is named
@@ -212,54 +212,40 @@ class Annotator:
             raise UsageError(f"reach: 1 to {REACH_MAX} events, not {reach}")
         self.stream = stream
         self.reach = reach
-        self._next = first
+        self.next = first
+        """The seq of the next event."""
         self._others: dict[StreamId, _History] = {}
-        self._plain: deque[str | None] = deque(maxlen=reach)
-        """The keys of the last events, of which nothing else is to be said, as far as `_own` does not know them yet."""
+        self.plain: deque[str | None] = deque(maxlen=reach)
+        """The keys of the last events of which nothing else is to be said, as far as `_own` does not know them yet. Who
+        publishes such an event, known to be good, while no key is `carrying` anything, may number it without a call:
+        its key goes here, and `next` becomes one more."""
         self._forget()
 
-    @property
-    def next(self) -> int:
-        """The seq of the next event."""
-        return self._next
-
-    @next.setter
-    def next(self, seq: int) -> None:
-        if seq < self._next:
-            raise UsageError(f"{self.stream}: numbers only grow, and {self._next} is the next one, not {seq}")
-        if seq > self._next:
-            self._next = seq
+    def skip_to(self, seq: int) -> None:
+        """That is the seq of the next event."""
+        if seq < self.next:
+            raise UsageError(f"{self.stream}: numbers only grow, and {self.next} is the next one, not {seq}")
+        if seq > self.next:
+            self.next = seq
             self._forget()
 
     def _forget(self) -> None:
-        self._plain.clear()
+        self.plain.clear()
         self._history = _History(self.reach)
-        self._history.last = self._next - 1
-        self._carrying: dict[str, int] = {}
+        self._history.last = self.next - 1
+        self.carrying: dict[str, int] = {}
         """The latest plain event of a key, if it carries something: all that a keyed event need look up."""
         self._committed: int | None = None
         """The last commit, within reach."""
 
     @property
     def _own(self) -> _History:
-        if self._plain:
-            plain = list(self._plain)
-            self._plain.clear()
-            for seq, key in enumerate(plain, self._next - len(plain)):
+        if self.plain:
+            plain = list(self.plain)
+            self.plain.clear()
+            for seq, key in enumerate(plain, self.next - len(plain)):
                 self._history.add(seq, key, None)
         return self._history
-
-    def count(self, key: str | None) -> bool:
-        """Number one more event of which nothing but its key is to be said, and which is known to be good: the short
-        way for the many. False if that key has something to carry: `event` is the way for all."""
-        if self._carrying:
-            if key in self._carrying:
-                return False
-            self._record(key, None)
-        else:  # it is soon enough to look when somebody asks
-            self._plain.append(key)
-            self._next += 1
-        return True
 
     def event(
         self,
@@ -282,7 +268,7 @@ class Annotator:
             relation, mark = _SCOPE_GROUP, _GROUP
         elif scope != "publisher":
             raise UsageError(f'scope: "publisher" or "group", not {scope!r}')
-        elif obsoletes or (self._carrying and key in self._carrying):
+        elif obsoletes or (self.carrying and key in self.carrying):
             relation, mark = self._related(key, _ids(obsoletes))
         content = check_content(Content(key, rank, relation, time_ns, deleted, attributes, body))
         self._record(key, mark)
@@ -319,7 +305,7 @@ class Annotator:
         contents.append(check_content(Content(relation=commit, time_ns=time_ns)))
         for part in parts:
             self._record(part.key, _PART)
-        self._committed = self._next
+        self._committed = self.next
         self._record(None, mark)
         return tuple(contents)
 
@@ -336,28 +322,28 @@ class Annotator:
         history.add(seq, event.key, None if event.relation is None else _mark(event.relation))
 
     def _related(self, key: str | None, named: Sequence[EventId]) -> tuple[Relation | None, _Mark | None]:
-        closure = _Closure(self, self._next)
+        closure = _Closure(self, self.next)
         closure.name(named)
-        if key in self._carrying:
-            closure.carry(self._carrying[key], itself=False)
+        if key in self.carrying:
+            closure.carry(self.carrying[key], itself=False)
         near, ids = closure.told()
         if not near and not ids:
             return None, None
         return Relation(near=near, ids=ids), _Mark("plain", closure.near, closure.ids)
 
     def _commit(self, parts: Sequence[Part]) -> tuple[Relation, _Mark]:
-        seq = self._next + len(parts)
+        seq = self.next + len(parts)
         closure = _Closure(self, seq, commit=True)
         closure.name([id for part in parts for id in _ids(part.obsoletes)])
         if self._committed in self._own.keys:
             closure.carry(self._committed, itself=True)
-        last = {part.key: at for at, part in enumerate(parts, self._next) if part.key is not None}
-        for key in last.keys() & self._carrying.keys():
-            closure.carry(self._carrying[key], itself=False)
+        last = {part.key: at for at, part in enumerate(parts, self.next) if part.key is not None}
+        for key in last.keys() & self.carrying.keys():
+            closure.carry(self.carrying[key], itself=False)
         for at, set_before in self._own.keys.items():
             if set_before in last and self._own.kind(at) != "group":
                 closure.near |= 1 << (seq - at - 1)
-        for at, part in enumerate(parts, self._next):
+        for at, part in enumerate(parts, self.next):
             # A key set twice in one transaction: the commit obsoletes the earlier part. No tag would say so.
             if part.key is not None and last[part.key] != at:
                 if seq - at <= self.reach:
@@ -369,15 +355,15 @@ class Annotator:
         return relation, _Mark("commit", closure.near, closure.ids)
 
     def _record(self, key: str | None, mark: _Mark | None) -> None:
-        own, seq = self._own, self._next
-        self._next += 1
-        if self._carrying:
+        own, seq = self._own, self.next
+        self.next += 1
+        if self.carrying:
             out = seq - self.reach
             gone = own.keys.get(out)
-            if gone is not None and self._carrying.get(gone) == out:
-                del self._carrying[gone]
+            if gone is not None and self.carrying.get(gone) == out:
+                del self.carrying[gone]
         if mark is not None and key is not None and mark.kind == "plain":
-            self._carrying[key] = seq
+            self.carrying[key] = seq
         own.add(seq, key, mark)
 
 

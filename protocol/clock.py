@@ -14,18 +14,19 @@ DRIFT_MAX_NS = 60 * 10**9
 class HybridClock:
     """Times for the events of one publisher; `now_ns` is its wall clock, and an argument."""
 
-    __slots__ = ("_last", "drift_max_ns")
+    __slots__ = ("drift_max_ns", "last_ns")
 
     def __init__(self, *, drift_max_ns: int = DRIFT_MAX_NS) -> None:
         self.drift_max_ns = drift_max_ns
-        self._last = -1
+        self.last_ns = -1
+        """The latest time given or observed."""
 
     def tick(self, now_ns: int) -> int:
         """A time for an event: not before now, and later than every time given or observed."""
-        following = self._last + 1
-        self._last = time_ns = now_ns if now_ns > following else following
+        following = self.last_ns + 1
+        self.last_ns = time_ns = now_ns if now_ns > following else following
         return time_ns
 
     def observe(self, time_ns: int, now_ns: int) -> None:
         """An event with this time was delivered: what is said from here on comes after it, within the drift."""
-        self._last = max(self._last, min(time_ns, now_ns + self.drift_max_ns))
+        self.last_ns = max(self.last_ns, min(time_ns, now_ns + self.drift_max_ns))

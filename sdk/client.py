@@ -62,7 +62,7 @@ class Home:
         self._thread = threading.get_ident()
         self._watched: int | None = None
         self.turns = _turns.setdefault(self._loop, Turns())
-        self.attend: Callable[[], None] = lambda: None
+        self.attend: Callable[[bool], None] = lambda _: None
 
     def call(self, call: Callable[..., None], *arguments: object) -> None:
         """Call something in the loop's thread, soon or now."""
@@ -81,10 +81,10 @@ class Home:
         self._watched = watched
         if watched is not None:
             with suppress(NotImplementedError):  # there are such loops: the transport's thread does it all then
-                self._loop.add_reader(watched, self.attend)
+                self._loop.add_reader(watched, self.attend, True)
 
     def attend_soon(self) -> None:
-        self._loop.call_soon(self.attend)
+        self._loop.call_soon(self.attend, False)
 
     def leave(self) -> None:
         """Nothing is watched any more; from any thread, and also when the loop is closed."""
@@ -205,20 +205,25 @@ class Client:
         """
         if type(attributes) is not dict or "specversion" in attributes:
             attributes, body, key = taken_apart(attributes, body, key)
-        annotator, transport = self._annotator, self._transport
+        annotator, transport, clock = self._annotator, self._transport, self._clock
         if annotator is None or self._closed or (seq := annotator.next) > transport.open_until:
             raise self._no_room()
         if transport.posted_bytes - transport.released_bytes >= BYTES_MAX:
             raise self._no_room()
-        time_ns = self._clock.tick(_time_ns())
+        time_ns = _time_ns()
+        if time_ns <= clock.last_ns:
+            time_ns = clock.last_ns + 1
+        clock.last_ns = time_ns
         if (
             rank is None
             and not obsoletes
             and not after
             and scope == "publisher"
+            and not annotator.carrying
             and is_plain(key, attributes, body)
-            and annotator.count(key)
         ):
+            annotator.plain.append(key)
+            annotator.next = seq + 1
             encoded = encode_content((key, None, None, time_ns, False, attributes, body))
         elif after:
             raise UsageError("after= is for groups with causal order, which this client is not in")

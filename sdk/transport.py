@@ -31,6 +31,7 @@ from itertools import accumulate
 from typing import Any, Protocol
 
 import zmq
+from zmq.backend import zmq_poll
 
 from gossamer.messages.errors import (
     ConnectionLost,
@@ -88,12 +89,14 @@ HELLO_S = 2.0
 RETRY_S = 0.05
 BURST = 8
 """Frames that are taken at a time, before others have their turn."""
+SMALL_BYTES = 8 * 1024
+"""Who sends less at a time is not in a hurry, and what is sent is."""
 GRACE_MS, GRACE_MAX_MS = 20, 400
 """So long the application's loop has the first go at what has come; the longer the more often it was there."""
 CLOSE_S = 1.0
 """So long a client that ends may take to send what it has."""
 NEVER = float("inf")
-_NOBLOCK, _EVENTS, _POLLIN = int(zmq.NOBLOCK), int(zmq.EVENTS), int(zmq.POLLIN)  # the enums take longer than the calls
+_NOBLOCK, _POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # the enums take longer than the calls
 
 
 class Receiver(Protocol):
@@ -260,14 +263,30 @@ class Transport:
         with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
             self._waker.send(b"\0")
 
-    def attend(self) -> None:
-        """The application's loop was told that something has come."""
+    def attend(self, came: bool = True) -> None:
+        """The application's loop was told that something has come, or should look whether something has."""
         self._attended = True
-        self._turns.at = time.monotonic()
-        self.pump()
+        self._turns.at = now = time.monotonic()
+        if came and not self.outbox and self._take_one(now):
+            self._on_more()  # when the application has had this
+        else:
+            self.pump()
+
+    def _take_one(self, now: float) -> bool:
+        """Take something small that has come, and look at nothing else: the application waits for it."""
+        if self._spool is not None or not self._welcomed or not self._at_socket.acquire(blocking=False):
+            return False
+        try:
+            return 0 < self._receive(now, self._take_here) < SMALL_BYTES
+        except GossamerError as error:
+            self._command(partial(self._end, error))
+            return False
+        finally:
+            self._at_socket.release()
 
     def pump(self) -> None:
         """Take what has come and send what there is, here and now; or have it done, if somebody is at it."""
+        self._attended = True
         if self._spool is not None or not self._at_socket.acquire(blocking=False):
             self.wake()
             return
@@ -388,7 +407,7 @@ class Transport:
 
     @property
     def _is_readable(self) -> bool:
-        return self._dealer is not None and bool(int(self._dealer.get(_EVENTS)) & _POLLIN)
+        return self._dealer is not None and bool(zmq_poll([(self._dealer, _POLLIN)], 0))
 
     def _patience_ms(self) -> int:
         now = time.monotonic()
@@ -605,12 +624,17 @@ class Transport:
 
     # Receiving ------------------------------------------------------------------------------------------------------
 
-    def _receive(self, now: float, take: Callable[[FromBroker, int], None]) -> None:
+    def _receive(self, now: float, take: Callable[[FromBroker, int], None]) -> int:
+        """Take one message, if there is one; returns how many bytes it had."""
         assert self._dealer is not None
-        with suppress(zmq.Again, PeerError):
+        try:
             frame = self._dealer.recv(_NOBLOCK)
-            self._heard_at = now
+        except zmq.Again:
+            return 0
+        self._heard_at = now
+        with suppress(PeerError):
             take(decode_from_broker(frame), len(frame))
+        return len(frame)
 
     def _take_here(self, message: FromBroker, size: int) -> None:
         """In the application's thread: what makes or breaks a session is for ours."""

@@ -233,7 +233,7 @@ def test_memory_is_that_of_the_last_events():
         annotator.seen(delivered(B, at, Content(key="k")))
     assert len(annotator._own.keys) == len(annotator._others[B].keys) == 4
     assert len(annotator._own.marks) <= 4
-    assert len(annotator._carrying) <= 4
+    assert len(annotator.carrying) <= 4
     for at in range(200, 300, 2):  # what was purged in between was not seen
         annotator.seen(delivered(B, at, Content(key="k", relation=Relation(ids=(EventId(C, at),)))))
     assert len(annotator._others[B].keys) == len(annotator._others[B].marks) == 2
@@ -262,13 +262,28 @@ def test_reach_has_bounds():
             Annotator(A, reach=reach)
 
 
+@pytest.mark.parametrize("count", [1, 7, REACH_MAX - 1, REACH_MAX, 2 * REACH_MAX])
+def test_who_numbers_plain_events_without_a_call_is_told_the_same(count):
+    called, not_called = Annotator(A), Annotator(A)
+    for annotator in (called, not_called):
+        say(annotator, "x", "-")
+    for number in range(count):
+        key = f"k{number % 5}"
+        called.event({}, key=key)
+        not_called.plain.append(key)
+        not_called.next += 1
+    for said in (f":a{count + 1}", "x", "(k1)", f"y:a1,a{count}", "y", "k3"):
+        assert say(called, said) == say(not_called, said)
+    assert called.next == not_called.next == count + 9
+
+
 # Jumps.
 
 
 def test_no_bit_reaches_beyond_a_jump():
     annotator = Annotator(A, first=10)
     say(annotator, "x", "y:a10", "(x)")
-    annotator.next = 20
+    annotator.skip_to(20)
     contents = say(annotator, "y", ":a11", "x", "(x)", ":a20,a11")
     expected = [("", ""), ("", "a11"), ("", ""), ("", ""), ("2", ""), ("5", "a11")]
     assert [carried(content) for content in contents] == expected
@@ -276,9 +291,9 @@ def test_no_bit_reaches_beyond_a_jump():
 
 def test_numbers_do_not_go_back():
     annotator = Annotator(A, first=10)
-    annotator.next = 10
+    annotator.skip_to(10)
     with pytest.raises(UsageError, match="10 is the next one, not 9"):
-        annotator.next = 9
+        annotator.skip_to(9)
     assert annotator.next == 10
 
 
