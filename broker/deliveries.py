@@ -510,7 +510,7 @@ class Deliveries:
                 self.readings.fail(reading, now, f"{logger} lacks what comes before {HELD_BYTES_MAX} bytes")
             elif replay.phase != phase:
                 reading.due_at = now
-            elif page.end and phase == "read" and not replay.heading:
+            elif replay.at_end and phase == "read" and not replay.heading:
                 self._attach(self._groups[reading.group], subscriber)
                 replay.until(self.progress.of(reading.group))
             if reading.bytes >= self.readings.page_bytes:

@@ -4,6 +4,7 @@ Each has one page under way at most, and asks for the next when there is room fo
 way at a time. Those that are at the same place of the same log share a page: the logger sends what any of their
 selectors matches, and each takes what matches its own. A logger that does not answer is asked once more, and then
 another one, from the positions on. A log that has no more is asked again soon, and then less and less often.
+Loggers that keep a part of the streams each are read in turn (protocol/replay.py).
 """
 
 import logging
@@ -218,6 +219,8 @@ class Readings:
     def __init__(self) -> None:
         self.loggers: Callable[[], Sequence[NodeId]] = lambda: ()
         """Those that can be asked now."""
+        self.spread: Callable[[], bool] = lambda: False
+        """Whether each of them keeps a part only, so that all are to be read."""
         self._readings: dict[int, Reading] = {}
         self._asked: dict[int, tuple[float, NodeId, list[Reading], tuple[str, ...]]] = {}
         """Under way, by number: when it is too late for an answer, of whom, for whom, and their selectors."""
@@ -283,11 +286,15 @@ class Readings:
     def _together(self, now: float, loggers: Sequence[NodeId]) -> list[list[Reading]]:
         """Those that are due, by where they are; who has waited longest first."""
         places: dict[tuple[object, ...], list[Reading]] = {}
+        spread, together = self.spread(), tuple(sorted(loggers))
         for reading in self._readings.values():
             replay = reading.replay
             if replay is None or replay.reached or reading.asked is not None or reading.due_at > now:
                 continue
-            if replay.logger is not None and replay.logger not in loggers:
+            if spread:
+                begun = bool(replay.loggers)
+                reading.moves += replay.turn(together) and begun
+            elif replay.loggers or (replay.logger is not None and replay.logger not in loggers):
                 reading.move()
             if replay.logger is None:
                 replay.logger = loggers[(reading.key + reading.moves) % len(loggers)]
@@ -326,6 +333,7 @@ class Readings:
             replay.published_ns,
             replay.newest_upto,
             lacks,
+            replay.loggers,
         )
         return Consult(replay.logger, read)
 
@@ -342,7 +350,8 @@ class Readings:
         present = [reading for reading in readings if self._readings.get(reading.key) is reading]
         for reading in present:
             reading.asked, reading.tries = None, 0
-            if page.end and not page.stretches:
+            ended = reading.replay is None or reading.replay.ends_with(logger)
+            if page.end and not page.stretches and ended:
                 reading.due_at = now + reading.pause_s
                 reading.pause_s = min(2 * reading.pause_s, PAUSE_MAX_S)
             else:

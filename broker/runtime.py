@@ -320,6 +320,11 @@ class Runtime:
         if self.failure is not None:
             raise GossamerError(f"{self.name} failed: {self.failure!r}") from self.failure
 
+    def leave(self) -> None:
+        """Leave the mesh for good, a logger too: when others keep all that it kept, however long that takes."""
+        self.submit(Leave())
+        self._leaving = True
+
     def kill(self) -> None:
         """Stop at once, without a word to anybody: what a crash looks like to the others."""
         self._end(0.0)

@@ -253,6 +253,7 @@ class Sessions:
         )
         self.deliveries.has_loggers = lambda: node.membership.has_loggers
         self.deliveries.readings.loggers = self._loggers
+        self.deliveries.readings.spread = lambda: node.placement.spread
         self._issuer = f"{name[:150]}-{incarnation}"
         self._tick_at = 0.0
         self._has_come = watch(self._router)

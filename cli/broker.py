@@ -13,6 +13,7 @@ def broker(
     advertise: options.Advertise = None,
     peer: options.Peer = None,
     name: options.Name = None,
+    replicas: options.Replicas = None,
     config: options.ConfigFile = None,
     faults: options.FaultSpec = None,
     http: options.Http = None,
@@ -25,6 +26,7 @@ def broker(
     """Run a broker. The first of a mesh needs no --peer; every other is told at least one."""
     flags = {
         "listen": listen, "mesh": mesh, "advertise": advertise, "peer": peer, "name": name, "faults": faults,
+        "replicas": replicas,
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"listen": options.LISTEN, "mesh": options.MESH})

@@ -35,6 +35,7 @@ def logger(
     retain: options.Retain = None,
     expire: options.Expire = None,
     max_bytes: options.MaxBytes = None,
+    replicas: options.Replicas = None,
     name: options.Name = None,
     config: options.ConfigFile = None,
     faults: options.FaultSpec = None,
@@ -43,6 +44,9 @@ def logger(
     log_format: options.LogFormat = None,
     log_level: options.LogLevel = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the store, and say what is wrong.")] = False,
+    leave: Annotated[
+        bool, typer.Option("--leave", help="Hand over what only this one keeps, leave the mesh for good, and end.")
+    ] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Derive all events anew from the log.")] = False,
     json: options.AsJson = False,
 ) -> None:
@@ -55,6 +59,7 @@ def logger(
     flags = {
         "mesh": mesh, "advertise": advertise, "peer": peer, "store": store, "archive": archive and str(archive),
         "name": name, "faults": faults, "retain": retain, "expire": expire, "max_bytes": max_bytes,
+        "replicas": replicas,
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"mesh": options.MESH, "store": STORE})
@@ -79,6 +84,7 @@ def logger(
             config=protocol,
             faults=parse_faults(found["faults"]) if found["faults"] else None,
             store=writer,
+            leave=leave,
         )
 
 

@@ -88,11 +88,20 @@ MaxBytes = Annotated[
     str | None,
     typer.Option("--max-bytes", envvar="GOSSAMER_MAX_BYTES", help="Beyond that let the oldest go: 500MB, 20GB."),
 ]
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        "--replicas",
+        envvar="GOSSAMER_REPLICAS",
+        min=1,
+        help="So many loggers keep each stream. The same everywhere. [all]",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="When ready, one JSON object on one line.")]
 Deliveries = Annotated[Path | None, typer.Option("--deliveries", hidden=True, help="Append what is delivered.")]
 
 LISTS = ("peer",)
-NUMBERS = ("telemetry_interval_s",)
+NUMBERS = ("telemetry_interval_s", "replicas")
 COMMON = {"peer": [], "log_format": "human", "log_level": "info", "telemetry_interval_s": INTERVAL_S}
 """Defaults of all that run a member."""
 
@@ -111,6 +120,8 @@ def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -
     given = {name: value for name, value in flags.items() if value not in (None, [])}
     settled: dict[str, Any] = {**dict.fromkeys(flags), **COMMON, **defaults, **found, **given}
     settled["clients"] = ClientLimits(**clients)
+    if settled.get("replicas") is not None:
+        protocol["replicas"] = int(settled["replicas"])
     for name, (setting, read) in RETENTION.items():
         if settled.get(name) is not None:
             protocol[setting] = read(settled[name])
@@ -185,7 +196,7 @@ def _table(path: Path | None, table: str, given: object, of: type[Config] | type
     for name, value in given.items():
         if name not in kinds:
             raise UsageError(f"{path}: there is no setting {name!r} in [{table}]; there are {', '.join(sorted(kinds))}")
-        fits = (int, float) if kinds[name] is float else int if name == "faults" else kinds[name]
+        fits = (int, float) if kinds[name] is float else int if kinds[name] is type(None) else kinds[name]
         if isinstance(value, bool) or not isinstance(value, fits):
             raise UsageError(f"{path}: {name} = {value!r} is not of the kind of its default")
     return given

@@ -15,7 +15,6 @@ from gossamer.broker.http import Monitor
 from gossamer.broker.runtime import Runtime
 from gossamer.cli.options import http_address
 from gossamer.messages.errors import GossamerError
-from gossamer.messages.packet import Packet
 from gossamer.protocol.effects import Status
 
 
@@ -26,8 +25,10 @@ class Terminated(BaseException):
 class Announcement:
     """The line that says that this node is a member now, once."""
 
-    def __init__(self, role: str, as_json: bool) -> None:
+    def __init__(self, role: str, as_json: bool, leave: bool = False) -> None:
+        """`leave`: it has come to go."""
         self.runtime: Runtime | None = None
+        self._leave = leave
         self._role = role
         self._as_json = as_json
         self._made = False
@@ -47,9 +48,11 @@ class Announcement:
                 served = "" if clients is None else f"clients {clients.address}, "
                 seen = "" if self.runtime.http is None else f", http {self.runtime.http}"
                 print(f"{self._role} {name} is ready: {served}mesh {address}{seen}", flush=True)
+            if self._leave:
+                self.runtime.leave()
 
 
-def delivery_log(path: Path | None) -> dict[str, Callable[[Packet], None]]:
+def delivery_log(path: Path | None) -> dict[str, Any]:
     """Every delivery as a line of a file, for tests."""
     if path is None:
         return {}
@@ -63,9 +66,11 @@ def monitor(http: str | None, *runtimes: Runtime) -> Monitor | None:
     return None if address is None else Monitor(address, runtimes, or_free=http is None)
 
 
-def serve(role: str, as_json: bool, http: str | None, make: Callable[..., Runtime], **options: Any) -> None:
-    """Run until told to end; a second time ends at once."""
-    announcement = Announcement(role, as_json)
+def serve(
+    role: str, as_json: bool, http: str | None, make: Callable[..., Runtime], leave: bool = False, **options: Any
+) -> None:
+    """Run until told to end, or (`leave`) until the others can do without it; a second time ends at once."""
+    announcement = Announcement(role, as_json, leave)
     runtime = announcement.runtime = make(on_became=announcement.on_became, **options)
     try:
         pages = monitor(http, runtime)

@@ -29,6 +29,7 @@ def up(
     retain: options.Retain = None,
     expire: options.Expire = None,
     max_bytes: options.MaxBytes = None,
+    replicas: options.Replicas = None,
     config: options.ConfigFile = None,
     http: options.Http = None,
     telemetry_interval_s: options.TelemetryInterval = None,
@@ -39,7 +40,7 @@ def up(
     """Run a broker and a logger. A default port that is taken is replaced by a free one."""
     flags = {
         "listen": listen, "mesh": mesh, "peer": peer, "data": None if data is None else str(data),
-        "retain": retain, "expire": expire, "max_bytes": max_bytes,
+        "retain": retain, "expire": expire, "max_bytes": max_bytes, "replicas": replicas,
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"data": str(DATA)})

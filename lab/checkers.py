@@ -14,6 +14,7 @@ Liveness, some time after healing:
 Events are told apart by a serial number in their attributes, so that a checker need not believe anybody's numbering.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gossamer.lab.history import History
@@ -21,8 +22,9 @@ from gossamer.lab.observer import Observer
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.protocol.effects import Acked, Collect, Deliver, Record, Refused, Skip, Status, Void
+from gossamer.protocol.effects import Acked, Collect, Deliver, Moved, Record, Refused, Skip, Status, Void
 from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.placement import ranked
 
 SERIAL = "serial"
 WAITED_FOR: tuple[Status, ...] = ("member", "disconnecting", "disconnected")
@@ -103,7 +105,10 @@ class Published:
 class Checker(Observer):
     """Watches a run; raises `Violation` at the first thing that must not be."""
 
-    def __init__(self, loggers_min: int, retain_s: float, expire_s: float, faults: int = 0) -> None:
+    def __init__(
+        self, loggers_min: int, retain_s: float, expire_s: float, faults: int = 0, replicas: int | None = None
+    ) -> None:
+        self.replicas = replicas
         self.loggers_min = loggers_min
         self.retain_s = retain_s
         self.expire_s = expire_s
@@ -255,6 +260,29 @@ class Checker(Observer):
             elif isinstance(record, Void):
                 for first, last in record.span.ranges:
                     stored.setdefault(record.span.stream, IntervalSet()).add(first, last)
+            elif isinstance(record, Moved):
+                self._moved(node, record.stream, stored.pop(record.stream, IntervalSet()))
+
+    def _moved(self, node: str, stream: StreamId, dropped: IntervalSet) -> None:
+        """A logger has let go of a stream that others keep: no fewer of them than were to."""
+        for first, last in dropped.ranges():
+            for event, _ in self._events_of(stream, first, last):
+                if not self._is_collected(event) and len(self._holders(event)) < self.loggers_min:
+                    what = f"{node} let go of {event}, and only {self._holders(event)} have it"
+                    raise Violation("no fewer copies", what, event)
+
+    def _holders(self, event: EventId) -> list[str]:
+        return [node for node, stored in self.stored.items() if event.seq in stored.get(event.stream, ())]
+
+    def unlogged(self, loggers: list[str], is_over: Callable[[StreamId], bool]) -> tuple[str, EventId] | None:
+        """In the end: one of the loggers that is to keep an event, which was acknowledged as logged, and does not."""
+        for event in self.acked_events if loggers else ():
+            if self._is_collected(event) or is_over(event.stream):
+                continue
+            for node in ranked(event.stream, loggers)[: self.replicas]:
+                if node not in self._holders(event):
+                    return node, event
+        return None
 
     def acked(self, at_s: float, node: str, acked: Acked) -> None:
         """A publisher hears that its own events up to there are kept: those of its life, and since the last time."""
@@ -268,7 +296,7 @@ class Checker(Observer):
 
     def _is_kept(self, event: EventId, acked: Acked) -> None:
         if acked.level == "logged":
-            holders = [node for node, stored in self.stored.items() if event.seq in stored.get(event.stream, ())]
+            holders = self._holders(event)
             needed = self.loggers_min
         else:
             holders = [life.node for life in (*self.lives.values(), *self.ended) if life.covers(event)]
@@ -290,6 +318,7 @@ class Checker(Observer):
                 raise Violation("retention", f"{node} collected {event} after {age_s:.3f} s", event)
             for life in self.lives.values():
                 waits = life.owed(event, published) and life.node not in self.expelled and life.status in WAITED_FOR
+                waits = waits and not (life.logger and self.replicas)  # it may begin with what came next
                 if waits and not life.settled(event):
                     raise Violation("stable before collected", f"{node} collected {event}, {life.node} lacks it", event)
 
@@ -314,6 +343,8 @@ class Checker(Observer):
             if not having and not acked and not published.life.up:
                 continue  # it died with its publisher
             for life in members:
+                if life.logger and self.replicas is not None:
+                    continue  # `unlogged` tells of those
                 started = life.first.get(event.stream, event.seq + 1) <= event.seq
                 if life.logger and self._is_collected(event):
                     started = (

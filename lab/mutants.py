@@ -13,8 +13,9 @@ from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Positions
 from gossamer.protocol.durable import Durables, group_of_durable
 from gossamer.protocol.effects import Deliver, Stored
+from gossamer.protocol.handover import Handover
 from gossamer.protocol.intervals import IntervalSet
-from gossamer.protocol.logger import LoggerRole
+from gossamer.protocol.logger import Log, LoggerRole
 from gossamer.protocol.node import Node
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair
@@ -284,3 +285,26 @@ def mark_before_it_is_taken(node: Node) -> None:
             super().mark(name, epoch, {**vector, **self._snapshot(group_of_durable(name))})
 
     become(node.durables, Hasty)
+
+
+@mutant(MUTANTS)
+def let_go_before_others_have_it(node: Node) -> None:
+    """A logger forgets a stream as soon as others are to keep it."""
+
+    class Hasty(Handover):
+        __slots__ = ()
+
+        def _may_go(self, name: StreamId, log: Log) -> bool:
+            return bool(log.committed) and not log.retired and not self._placement.is_mine(name)
+
+    if node.handover is not None:
+        become(node.handover, Hasty)
+
+
+@mutant(MUTANTS)
+def acknowledge_in_passing(node: Node) -> None:
+    """A logger acknowledges what it has only in memory as if it kept it."""
+
+    if node.handover is not None:
+        position_of = node.exchange._position
+        node.exchange._position = lambda stream: replace(position_of(stream), passing=False)

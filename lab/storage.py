@@ -15,7 +15,7 @@ from gossamer.messages.event import Event
 from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Page, Read, Span
-from gossamer.protocol.effects import Marked, Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.effects import Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.retired import RetiredStreams
 
@@ -67,8 +67,16 @@ class Storage:
                 self._stream(record.stream).promise = record
             elif isinstance(record, Marked):
                 self._mark(record)
+            elif isinstance(record, Moved):
+                self._move(record.stream)
             else:
                 self._members[record.node] = record
+
+    def _move(self, stream_id: StreamId) -> None:
+        stream = self._streams.pop(stream_id, None)
+        self._log = [row for row in self._log if row[2].stream != stream_id]
+        if stream is not None and stream.promise is not None:
+            self._stream(stream_id).promise = stream.promise
 
     def _mark(self, record: Marked) -> None:
         if record.vector is None:

@@ -66,6 +66,7 @@ class Plan:
     disconnects: int
     joins: int
     late_logger: bool
+    logger_leaves: bool
     leaves: int
     never_return: int
     speech: str
@@ -143,6 +144,10 @@ def draw(seed: int) -> Plan:
     semantics = random.Random(f"semantics/{seed}")  # apart from the rest, so that the rest is as it was
     config = replace(config, **_draw_semantics(semantics))
     durables = random.Random(f"durables/{seed}").choice((0, 1, 2)) if loggers else 0
+    placement = random.Random(f"placement/{seed}")
+    replicas = placement.choice((None, 1, 2)) if loggers > 1 else None
+    if replicas is not None:
+        config = replace(config, replicas=replicas, loggers_min=min(config.loggers_min, replicas))
     crashes = rng.choice((0, 0, 1, 2, 3))
     if not loggers:  # nothing outlives its holders: at most f may crash, ever
         crashes = min(crashes, config.faults or 0)
@@ -172,6 +177,7 @@ def draw(seed: int) -> Plan:
         disconnects=rng.choice((0, 0, 1)),
         joins=rng.choice((0, 0, 1, 2)),
         late_logger=loggers > 0 and rng.random() < 0.15,
+        logger_leaves=replicas is not None and loggers > config.loggers_min and placement.random() < 0.3,
         leaves=rng.choice((0, 0, 0, 1)) if brokers > 2 else 0,
         never_return=rng.choice((0, 0, 1)) if crashes else 0,
         speech=semantics.choice(("silent", "key", "rank", "all", "all")),
@@ -234,7 +240,8 @@ class Run:
             wire=plan.wire,
         )
         config = plan.config
-        self.checker = Checker(config.loggers_min, config.retain_s, config.expire_s, config.faults or 0)
+        faults = config.faults or 0
+        self.checker = Checker(config.loggers_min, config.retain_s, config.expire_s, faults, config.replicas)
         self.checker.purging = config.group(DEFAULT_GROUP).purging
         for observer in (*observers, self.checker):
             self.world.observe(observer)
@@ -250,6 +257,7 @@ class Run:
         self.consumers: dict[str, Consumer] = {}
         self.readers: list[Reader] = []
         self._gone: dict[str, None] = {}
+        self._leaving: list[str] = []
 
     def execute(self) -> Outcome:
         try:
@@ -292,6 +300,11 @@ class Run:
             assert owing is not None
             node, event = owing
             raise Violation("liveness", f"{node} still lacks {event}, {limit_s:.0f} s after healing", event)
+        if not world.run_until(lambda: self._unlogged() is None, limit_s, every_s=0.5):
+            node, event = self._unlogged() or ("", EventId("", 0))
+            raise Violation("kept by those that are to", f"{node} does not keep {event}, which was logged", event)
+        if not world.run_until(lambda: self._staying() is None, limit_s, every_s=0.5):
+            raise Violation("liveness", f"{self._staying()} was to leave, and has not")
         if not world.run_until(lambda: self.checker.unreplaced() is None, limit_s, every_s=0.5):
             node, event = self.checker.unreplaced() or ("", EventId("", 0))
             raise Violation("semantic completeness", f"{node} has nothing in the place of {event}", event)
@@ -303,6 +316,20 @@ class Run:
             node, stream = self._left_over() or ("", "")
             what = f"{node} still remembers {stream}, which is over, {limit_s:.0f} s after everyone had it"
             raise Violation("no trace", what, EventId(stream, 0))
+
+    def _unlogged(self) -> tuple[str, EventId] | None:
+        nodes = [host.node for host in self.world.hosts.values() if isinstance(host.node, Node)]
+        loggers = [node.membership.own.node for node in nodes if node.membership.own.logger]
+        return self.checker.unlogged(loggers, lambda stream: any(stream in node.receiver.retired for node in nodes))
+
+    def _staying(self) -> str | None:
+        """A logger that was to leave, and is still there."""
+        hosts = self.world.hosts
+        for name in self._leaving:
+            node = hosts[name].node
+            if isinstance(node, Node) and not node.membership.own.logger and node.membership.status == "member":
+                return name
+        return None
 
     def _employ(self, name: str) -> None:
         """A slow application behind a broker, for as long as the broker lives."""
@@ -441,6 +468,9 @@ class Run:
             self._draw_join(f"j{number}", start_s + rng.uniform(0, plan.duration_s))
         if plan.late_logger:
             world.at(start_s + rng.uniform(0, plan.duration_s), self._join, "Late", tuple(self.loggers), True)
+        if plan.logger_leaves:
+            self._leaving.append(self.loggers[-1])
+            world.at(start_s + rng.uniform(0, plan.duration_s), self._tell, self.loggers[-1], Leave())
         for name in rng.sample(self.brokers[1:], plan.leaves):
             world.at(start_s + rng.uniform(0, plan.duration_s), self._tell, name, Leave())
 

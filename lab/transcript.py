@@ -34,6 +34,7 @@ from gossamer.protocol.effects import (
     Deliver,
     Detached,
     Marked,
+    Moved,
     Over,
     Record,
     Refused,
@@ -294,4 +295,6 @@ def _record(record: Record) -> str:
         case Marked(name=name, vector=vector):
             told = "forgotten" if vector is None else " ".join(f"{short(each.stream)}:{each.last}" for each in vector)
             return f"the bookmark of {name}: {told or 'nothing new'}"
+        case Moved(stream=stream):
+            return f"{short(stream)} as kept by others"
     return f"{short(record.stream)} to {record.holder} up to {record.last}"

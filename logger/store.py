@@ -28,7 +28,7 @@ from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Retired, Span
-from gossamer.protocol.effects import Marked, Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.effects import Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 
 _encoder = msgspec.msgpack.Encoder()
@@ -37,6 +37,7 @@ _PACKET_COLUMNS = ("number", "stream", "first", "last", "checksum", "bytes", "lo
 _FROM_NUMBER = "SELECT number, stream, first, last, checksum FROM packets WHERE number >= ?"
 _ROWS_WITHIN = "SELECT number, first, last, checksum, bytes FROM packets WHERE stream = ? AND first <= ? AND last >= ?"
 _STRIKE = "DELETE FROM packets WHERE number = ?"
+_NUMBERS_OF = "SELECT number FROM packets WHERE stream = ?"
 _STRIKE_DERIVED = "DELETE FROM {} WHERE id BETWEEN ? AND ?"
 _ADD_STREAMS = (
     'INSERT INTO streams (stream, number, "group", publisher, issuer) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING'
@@ -104,6 +105,8 @@ class _Staged:
     bookmarks: dict[tuple[NodeId, StreamId], int] = field(default_factory=dict)
     unmarked: dict[NodeId, None] = field(default_factory=dict)
     struck: dict[int, None] = field(default_factory=dict)
+    moved: dict[StreamId, int] = field(default_factory=dict)
+    """Streams of which nothing is kept that has a number up to there."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -117,6 +120,7 @@ class _Staged:
             or self.bookmarks
             or self.unmarked
             or self.struck
+            or self.moved
         )
 
 
@@ -323,6 +327,19 @@ class Store:
                     self._members[record.node] = staged.members[record.node] = record
                 case Marked():
                     self._mark(record)
+                case Moved(name):
+                    self._move(name)
+
+    def _move(self, name: StreamId) -> None:
+        """Other loggers keep it: whatever of it is on disk goes with the next commit, and may come again after it."""
+        stream = self._streams.pop(name, None)
+        self._fading.pop(name, None)
+        if stream is not None and stream.promise is not None:
+            self._stream(name).promise = stream.promise
+        staged = self._staged
+        staged.packets = [row for row in staged.packets if row[1] != name]
+        staged.streams.pop(name, None)
+        staged.moved[name] = self._number
 
     def _mark(self, record: Marked) -> None:
         staged = self._staged
@@ -425,6 +442,11 @@ class Store:
             run(statement, [(name,) for name in staged.forgotten])
         logged_ns = self._clock_ns()
         self._highest_ns = max(self._highest_ns, logged_ns)
+        for name, upto in staged.moved.items():
+            for statement in (_DROP_STREAMS, _DROP_COLLECTED, _DROP_VOIDS):
+                run(statement, [(name,)])
+            found = connection.exec_driver_sql(_NUMBERS_OF, (name,))
+            staged.struck |= {row[0]: None for row in found if row[0] <= upto}
         run(_STRIKE, [(number,) for number in staged.struck])
         for table in schema.DERIVED if staged.struck else ():
             run(_STRIKE_DERIVED.format(table.name), [ids_of(number, number) for number in staged.struck])
@@ -432,7 +454,9 @@ class Store:
             rows = [(*packet, logged_ns, self._highest_ns) for packet in packets]
             self.database.copy(connection, "packets", _PACKET_COLUMNS, rows)
         run(_ADD_STREAMS, [(name, number, *described(name)) for name, number in staged.streams.items()])
-        if staged.collected or staged.forgotten:  # perhaps the packet with the highest number, which is not given twice
+        if (
+            staged.collected or staged.forgotten or staged.moved
+        ):  # perhaps the packet with the highest number, which is not given twice
             run(_KEEP_META, [("number", str(self._number))])
         run(_KEEP_COLLECTED, collected)
         run(_DROP_VOIDS, [(name,) for name in staged.voids])
@@ -497,7 +521,7 @@ def _is_fit(record: Record) -> bool:
     """Whether its names can be text: PostgreSQL has no NUL in it, and names have none (messages/ids.py) but what a
     member that misbehaves makes up."""
     match record:
-        case Packet() | Promise() | Over():
+        case Packet() | Promise() | Over() | Moved():
             name = record.stream
         case Void(span):
             name = span.stream

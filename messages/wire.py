@@ -54,12 +54,13 @@ class Span(_Part, frozen=True):
 
 class Position(_Part, frozen=True):
     """Everything of `stream` up to and including `last`, from `start` on: before that I was not there. `ended`: and I
-    know that there will be no more."""
+    know that there will be no more. `passing`: I am a logger, but not of this stream, and have it in memory only."""
 
     stream: StreamId
     last: Last
     ended: bool = False
     start: Seq = 0
+    passing: bool = False
 
 
 class Beat(_Part, frozen=True):
@@ -223,9 +224,11 @@ class Collected(_Message, frozen=True, tag=6):
 
 
 class Recover(_Message, frozen=True, tag=7):
-    """A request to a logger."""
+    """A request to a logger. `keeps`: of a logger that is to keep these and has lost them, or never had them: who does
+    not have them either, and does not wait for them, says that they are gone."""
 
     lacks: Spans
+    keeps: bool = False
 
 
 class Gone(_Message, frozen=True, tag=8):
@@ -500,6 +503,8 @@ class Read(_Message, frozen=True, tag=40):
     """Up to this number only the newest event of each key is wanted."""
     lacks: Spans = ()
     """What the reader waits for: has it been passed already, or will it never come?"""
+    loggers: Annotated[tuple[NodeId, ...], Entries] = ()
+    """Those that the reader reads together, if each keeps a part: what it is to get from another is left out."""
 
 
 class Page(_Message, frozen=True, tag=41):

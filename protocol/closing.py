@@ -1,7 +1,8 @@
 """Final words about what is missing: that it is gone, or will never exist (rpbcast §4.3, §6.2).
 
-Only loggers speak them. *Collected*: a logger had it and may not have it any more; it is gone when all loggers say so,
-since until then another may have it. *Void*: nobody has it and nobody will, by everyone's word (protocol/seek.py).
+Only loggers speak them. *Collected*: a logger had it and may not have it any more; it is gone when all that keep the
+stream say so, since until then another may have it. *Void*: nobody has it and nobody will, by everyone's
+word (protocol/seek.py).
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from gossamer.protocol.gossip_buffer import fitting
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.membership import Membership
+from gossamer.protocol.placement import Placement
 from gossamer.protocol.repair import Repair as RepairMachine
 from gossamer.protocol.stream import Stream
 
@@ -23,12 +25,13 @@ from gossamer.protocol.stream import Stream
 class Closing:
     """Answers those who seek, and closes what nobody can supply."""
 
-    __slots__ = ("_answers", "_ctx", "_excuse", "_logger", "_membership", "_repair", "_stream")
+    __slots__ = ("_answers", "_ctx", "_excuse", "_logger", "_membership", "_placement", "_repair", "_stream")
 
     def __init__(
         self,
         ctx: Context,
         membership: Membership,
+        placement: Placement,
         repair: RepairMachine,
         answers: Answers,
         logger: LoggerRole | None,
@@ -38,6 +41,7 @@ class Closing:
         """`stream` finds the stream of a span, and learns that it exists; `excuse` tells the application."""
         self._ctx = ctx
         self._membership = membership
+        self._placement = placement
         self._repair = repair
         self._answers = answers
         self._logger = logger
@@ -108,18 +112,19 @@ class Closing:
             self._logger.save(Void(span), lambda: self._ctx.multicast(self._membership.active, Gone((span,), True)))
 
     def _vote(self, stream: Stream, logger: NodeId, first: int, last: int) -> None:
-        if stream.gaps is None:
+        keepers = self._placement.others(stream.id)
+        if stream.gaps is None or logger not in keepers:
             return
         votes = stream.gaps.votes
         votes.setdefault(logger, IntervalSet()).add(first, last)
         agreed = IntervalSet(stream.gaps.lacks(first, last))
-        for node in self._membership.loggers:
+        for node in keepers:
             said = votes.get(node, IntervalSet())
             for part in agreed.ranges():
                 for unsaid in said.gaps(*part):
                     agreed.remove(*unsaid)
         for part in agreed.ranges():
-            if self._logger is not None:
+            if self._placement.is_mine(stream.id) and self._logger is not None:
                 self._logger.give_up(stream.id, *part)
             self._excuse(stream, *part, "collected")
 
@@ -127,7 +132,7 @@ class Closing:
         """These will never exist; a logger writes that down as well."""
         if stream.gaps is None:
             return
-        if self._logger is not None:
+        if self._placement.is_mine(stream.id) and self._logger is not None:
             for part in stream.gaps.lacks(first, last):
                 self._logger.save(Void(Span(stream.id, (part,))))
         self._excuse(stream, first, last, "void")

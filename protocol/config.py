@@ -62,6 +62,9 @@ class Config:
     """A logger that lacks something for so long asks everybody, and closes the hole if nobody has it."""
     loggers_min: int = 1
     """On so many loggers' disks an event is *logged*."""
+    replicas: int | None = None
+    """So many loggers keep each stream (protocol/placement.py); None: all keep all. The same for all members. Fewer
+    spread the load, and an event outlives the loss of `replicas - 1` disks at most."""
     faults: int | None = None
     """f: held by f + 1 members an event is *safe*. None: a minority of the members known."""
     retain_s: float = 24 * 3600.0
@@ -123,6 +126,12 @@ class Config:
             ("fanout", self.fanout >= 1, ">= 1"),
             ("hops", 1 <= self.hops <= 64, "1 to 64"),
             ("loggers_min", self.loggers_min >= 1, ">= 1"),
+            ("replicas", self.replicas is None or self.replicas >= 1, ">= 1, or None"),
+            (
+                "loggers_min",
+                self.replicas is None or self.loggers_min <= self.replicas,
+                f"<= replicas ({self.replicas})",
+            ),
             ("faults", self.faults is None or self.faults >= 0, ">= 0, or None"),
             ("sponsors", self.sponsors >= 1, ">= 1"),
             ("positions_rounds", self.positions_rounds >= 1, ">= 1"),

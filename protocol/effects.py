@@ -122,7 +122,13 @@ class Over(Struct, frozen=True):
     stream: StreamId
 
 
-Record = Packet | Void | Promise | Over | Member | Marked
+class Moved(Struct, frozen=True):
+    """A logger's record that others keep a stream now: nothing of it is left here, but what is promised."""
+
+    stream: StreamId
+
+
+Record = Packet | Void | Promise | Over | Member | Marked | Moved
 
 
 class Persist(Struct, frozen=True):

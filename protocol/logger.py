@@ -1,4 +1,6 @@
-"""The logger role: a member that keeps everything on stable storage and is asked last (rpbcast §3.2, §5.2, §6.2).
+"""The logger role: a member that keeps streams on stable storage and is asked last (rpbcast §3.2, §5.2, §6.2).
+
+Which streams those are is said by protocol/placement.py: all, unless there are more loggers than `replicas`.
 
 Nothing is acknowledged, served or promised before it is on disk: `Persist` goes out with a token, and what depends on
 it waits for `Persisted(token)`. Live traffic and gossip do not wait.
@@ -28,10 +30,11 @@ from gossamer.messages.wire import (
     Span,
 )
 from gossamer.protocol.context import Context
-from gossamer.protocol.effects import Collect, Load, Persist, Promise, Record, Scan, Stored, Void
+from gossamer.protocol.effects import Collect, Load, Moved, Persist, Promise, Record, Scan, Stored, Void
 from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.numbering import READ
+from gossamer.protocol.placement import Placement, ranked
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stability import Stability
 from gossamer.protocol.tally import Reason
@@ -99,9 +102,9 @@ class LoggerRole:
     """Stores, acknowledges, answers, collects."""
 
     __slots__ = (
-        "_acknowledge", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_reads", "_requesters",
-        "_retired", "_scanning", "_served", "_served_at", "_stability", "_token", "_tokens", "_tokens_at", "_unsaved",
-        "_waiting", "bytes", "logs",
+        "_acknowledge", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_placement", "_reads",
+        "_requesters", "_retired", "_scanning", "_served", "_served_at", "_stability", "_token", "_tokens",
+        "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_moved", "seeks",
     )  # fmt: skip
 
     def __init__(
@@ -110,11 +113,16 @@ class LoggerRole:
         buffer: GossipBuffer,
         stability: Stability,
         retired: RetiredStreams,
+        placement: Placement,
         acknowledge: Callable[[NodeId, Iterable[StreamId]], None],
         stored: Stored | None,
     ) -> None:
         """`acknowledge(origin, streams)` tells a sender on the spot what is on disk."""
         self._retired = retired
+        self._placement = placement
+        self.seeks: Callable[[StreamId, int, int], list[Range]] = lambda *_: []
+        """What of a span is not on disk, and asked for of other loggers (protocol/mending.py)."""
+        self.on_moved: Callable[[StreamId], None] = lambda _: None
         self._ctx = ctx
         self._buffer = buffer
         self._stability = stability
@@ -130,8 +138,8 @@ class LoggerRole:
         self._loads: dict[int, NodeId] = {}
         self._reads: dict[NodeId, deque[Read]] = {}
         """Who waits for pages of the log, in turn."""
-        self._scanning: tuple[int, NodeId, Page] | None = None
-        """The one that is read now: its token, whom for, and what is known of what is lacking."""
+        self._scanning: tuple[int, NodeId, Page, tuple[NodeId, ...]] | None = None
+        """The one that is read now: its token, whom for, what is known of what is lacking, and who else is read."""
         self._tokens = ctx.config.service_limit_per_s
         self._tokens_at = 0.0
         self._served: dict[NodeId, int] = {}
@@ -169,7 +177,9 @@ class LoggerRole:
             _append(beyond, name, tuple(ranges))
         if beyond:
             self._load(self._ctx.node, beyond)
-        return [(name, log.prefix) for name, log in self.logs.items()]
+        # Of a stream of which only numbers were promised it is not known here whether it is ours.
+        known = self._ctx.config.replicas is None
+        return [(name, log.prefix) for name, log in self.logs.items() if known or log.committed or log.prefix >= 0]
 
     def on_disk(self, stream: StreamId) -> tuple[Range, ...]:
         log = self.logs.get(stream)
@@ -222,12 +232,25 @@ class LoggerRole:
                 for first, last in record.span.ranges:
                     self.log(record.span.stream).void.add(first, last)
                 changed[record.span.stream] = None
-        moved = [name for name in changed if self.logs[name].advance(self._ctx.now, self._group_s)]
+            elif isinstance(record, Moved):
+                self._move(record.stream)
+                changed.pop(record.stream, None)
+        moved = [name for name in changed if self.log(name).advance(self._ctx.now, self._group_s)]
         for origin, streams in origins.items():
             self._acknowledge(origin, streams)
         for then in waiting:
             then()
         return moved
+
+    def _move(self, stream: StreamId) -> None:
+        """Others keep it now, and it is not on this disk any more."""
+        log = self.logs.pop(stream, None)
+        if log is None:
+            return
+        self._forget_bytes(log.committed.count(), "moved")
+        if log.promise is not None:
+            self.log(stream).promise = log.promise
+        self.on_moved(stream)
 
     def give_up(self, stream: StreamId, first: int, last: int) -> bool:
         """Every other logger has collected these: they are not ours to keep any more."""
@@ -237,8 +260,9 @@ class LoggerRole:
 
     # Answering ------------------------------------------------------------------------------------------------------
 
-    def on_recover(self, sender: NodeId, lacks: Iterable[Span]) -> None:
-        """Packets from memory or disk; final notices for what is gone; silence for what may still come."""
+    def on_recover(self, sender: NodeId, lacks: Iterable[Span], keeps: bool = False) -> None:
+        """Packets from memory or disk; final notices for what is gone; silence for what may still come. To one that
+        `keeps` it nothing comes from here that is not ours, or that we look for ourselves."""
         load: list[Span] = []
         gone: list[Span] = []
         void: list[Span] = []
@@ -246,8 +270,9 @@ class LoggerRole:
         room = EVENTS_MAX
         for span in lacks:
             log = self.logs.get(span.stream)
+            foreign = not self._placement.is_mine(span.stream)
             if log is None:
-                if span.stream in self._retired:
+                if span.stream in self._retired or (keeps and foreign):
                     _append(gone, span.stream, span.ranges)
                 continue
             if not self._may_answer(sender):
@@ -265,6 +290,10 @@ class LoggerRole:
                             room -= high - low + 1
             collected = IntervalSet(part for each in span.ranges for part in _settled(log, *each))
             never = IntervalSet(part for each in span.ranges for part in log.void.overlap(*each))
+            for first, last in span.ranges if keeps else ():
+                for part in log.committed.gaps(first, last) if foreign else self.seeks(span.stream, first, last):
+                    for absent in log.void.gaps(*part):
+                        collected.add(*absent)
             _append(load, span.stream, from_disk.ranges())
             _append(gone, span.stream, collected.ranges())
             _append(void, span.stream, never.ranges())
@@ -325,11 +354,20 @@ class LoggerRole:
 
     def on_scanned(self, token: int, page: Page) -> None:
         if self._scanning is not None and self._scanning[0] == token:
-            _, sender, known = self._scanning
+            _, sender, known, loggers = self._scanning
             self._scanning = None
             answers = {"passed": known.passed + page.passed, "void": known.void, "gone": known.gone + page.gone}
+            if loggers:
+                given = tuple(stretch for stretch in page.stretches if self._gives(stretch.stream, loggers))
+                page = replace(page, stretches=given)
             self._ctx.send(sender, replace(page, **answers))
             self._scan_next()
+
+    def _gives(self, stream: StreamId, loggers: tuple[NodeId, ...]) -> bool:
+        """Whether one that reads several loggers gets a stream here: of the first that keeps it, and of any that still
+        has one that is over."""
+        log = self.logs.get(stream)
+        return (log is not None and log.retired) or ranked(stream, loggers)[0] == self._ctx.node
 
     def _scan_next(self) -> None:
         if self._scanning is not None or not self._reads:
@@ -359,7 +397,7 @@ class LoggerRole:
                 _append(stored, span.stream, _ranges(parts))
         self._token += 1
         known = Page(read.number, read.after, False, passed=tuple(passed), void=tuple(void), gone=tuple(gone))
-        self._scanning = self._token, sender, known
+        self._scanning = self._token, sender, known, read.loggers
         self._ctx.emit(Scan(self._token, read, tuple(stored)))
 
     # Named publishers -----------------------------------------------------------------------------------------------
@@ -451,10 +489,7 @@ class LoggerRole:
     def _let_go(self, name: StreamId, log: Log, upto: int, reason: Reason) -> None:
         if upto <= log.collected:
             return
-        count = log.committed.count_within(log.collected + 1, upto)
-        self.bytes -= self.bytes * count // max(self._events, 1)
-        self._events -= count
-        self._ctx.tally.collected[reason] += count
+        self._forget_bytes(log.committed.count_within(log.collected + 1, upto), reason)
         log.collected = upto
         log.committed.remove(0, upto)
         while log.logged_at and log.logged_at[0][1] <= upto:
@@ -462,6 +497,11 @@ class LoggerRole:
         self._ctx.emit(Collect(name, upto))
         if log.retired and not log.committed:
             del self.logs[name]
+
+    def _forget_bytes(self, count: int, reason: Reason) -> None:
+        self.bytes -= self.bytes * count // max(self._events, 1)
+        self._events -= count
+        self._ctx.tally.collected[reason] += count
 
 
 def _settled(log: Log, first: int, last: int) -> list[Range]:

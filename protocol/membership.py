@@ -119,6 +119,13 @@ class Membership:
     def disconnect(self) -> None:
         self._depart("disconnect")
 
+    def resign(self) -> None:
+        """A logger that is about to leave is none any more: others are to keep what it kept."""
+        if self.own.logger:
+            self.own = Member(self._ctx.node, "member", self.own.freshness + 1, False, self.own.address)
+            self.merge(self.own)
+            self._ctx.multicast(self.active, Roster((), (self.own,), False))
+
     def reconnect(self) -> None:
         """Nothing was collected that we lack: go on where we stopped, and let the others know."""
         if (self.status, "reconnect") in TRANSITIONS:
@@ -174,7 +181,7 @@ class Membership:
         self._ctx.emit(Became(self.status))
 
     def _renew(self, status: str, freshness: int) -> None:
-        self.own = Member(self._ctx.node, status, freshness, self._ctx.logger, self.own.address)
+        self.own = Member(self._ctx.node, status, freshness, self.own.logger, self.own.address)
 
     # What others say ------------------------------------------------------------------------------------------------
 
@@ -327,7 +334,7 @@ class Membership:
         never one that has not found the mesh yet."""
         if self.is_lost:
             return False
-        if self._ctx.logger:
+        if self.own.logger:
             return all(self._ctx.node < node for node in self.loggers)
         return not self.loggers and all(self._ctx.node < node for node in self.active)
 

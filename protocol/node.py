@@ -59,6 +59,7 @@ from gossamer.messages.wire import (
 )
 from gossamer.protocol import inputs
 from gossamer.protocol.closing import Closing
+from gossamer.protocol.comparing import Comparing
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.dissemination import Dissemination
@@ -67,12 +68,14 @@ from gossamer.protocol.effects import Effect, Over, Paged, Reason, Refused, Stor
 from gossamer.protocol.flow import Rooms, Windows
 from gossamer.protocol.gossip import Answers
 from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.protocol.handover import Handover
 from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.links import Links
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.mending import Mending
 from gossamer.protocol.orphans import Orphans
+from gossamer.protocol.placement import Placement
 from gossamer.protocol.positions import PositionExchange
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair as RepairMachine
@@ -81,12 +84,10 @@ from gossamer.protocol.safety import Safety
 from gossamer.protocol.seek import END, Seeker
 from gossamer.protocol.selection import Selection
 from gossamer.protocol.sender import Sender
-from gossamer.protocol.signature import DEPTH, SMALL, SignedTable
 from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
 
 NEVER = float("inf")
-BUCKETS_A_MESSAGE = 256
 PURGE_WORTH = 0.1
 PURGE_ROUNDS_MAX = 64
 
@@ -125,7 +126,6 @@ class Node:
         self._heard: dict[NodeId, float] = {}
         self._round_at = NEVER
         self._interval_s = config.round_interval_s
-        self._agreed = False
         self._purge_at_round = 0
         self._purge_rounds = 1
         self._departure: Callable[[], None] | None = None
@@ -135,25 +135,35 @@ class Node:
         self.stability = Stability()
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record, address)
         self.selection = Selection(ctx)
-        self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late)
+        self.placement = Placement(ctx, self.membership)
+        self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late, self._recoverable_from)
         self.receiver = Receiver(
             ctx, self.repair.on_gap, self._on_opened, self.repair.on_awaited, lambda by: self._on_named(by)
         )
         self.repair.attach(self._excuse, self.receiver.worth_asking)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
+        self.comparing = Comparing(ctx, self.heartbeats.table, self.membership.table)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.rooms = Rooms(ctx, self.receiver, lambda: self.membership.active)
         self.windows = Windows(ctx, self.membership, self.rooms, self.heard_at)
-        self.sender = Sender(ctx, self.membership, self.windows.may_send, lambda node: self.links.is_saturated(node))
+        self.sender = Sender(
+            ctx,
+            self.membership,
+            self.windows.may_send,
+            lambda node: self.links.is_saturated(node),
+            self.placement.others,
+        )
         self.safety = Safety(ctx, self.membership, self.stability, self._position_of, self._faults)
         self.links = Links(ctx, lambda event: self.safety.is_safe(event), self.membership.is_logger)
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
-        self.seeker = Seeker(ctx, self.membership, self._on_agreed, self._closable)
+        self.seeker = Seeker(ctx, self.membership, self._on_agreed, self._closable, self.placement.leads)
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
-            LoggerRole(ctx, self.buffer, self.stability, self.receiver.retired, self._acknowledge, stored)
+            LoggerRole(
+                ctx, self.buffer, self.stability, self.receiver.retired, self.placement, self._acknowledge, stored
+            )
             if logger
             else None
         )
@@ -163,8 +173,20 @@ class Node:
             if self.logger is not None
             else None
         )
-        self.mending = Mending(ctx, self.membership, self.logger) if self.logger is not None else None
-        self.closing = Closing(ctx, self.membership, self.repair, self.answers, self.logger, self._stream, self._excuse)
+        self.mending: Mending | None = None
+        self.handover: Handover | None = None
+        if self.logger is not None:
+            self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
+            self.logger.seeks = self.mending.seeks
+            if config.replicas is not None:
+                parts = (self.receiver, self.buffer, self.stability, self.exchange.touch)
+                self.handover = Handover(self.placement, self.logger, self.mending, *parts)
+                self.logger.on_moved = self.handover.on_moved
+                self.receiver.from_the_beginning = self.placement.is_mine
+                self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
+        self.closing = Closing(
+            ctx, self.membership, self.placement, self.repair, self.answers, self.logger, self._stream, self._excuse
+        )
         self._inputs: dict[type, Callable[[Any], None]] = {
             inputs.Received: self._on_received,
             inputs.Wake: self._on_wake,
@@ -380,6 +402,9 @@ class Node:
         self._ctx.send(given.logger, given.read)
 
     def _on_leave(self, _: inputs.Leave) -> None:
+        if self.handover is not None and self.membership.status == "member":
+            self.membership.resign()
+            self.handover.on_loggers()
         self._depart(self.membership.leave)
 
     def _on_disconnect(self, _: inputs.Disconnect) -> None:
@@ -407,13 +432,14 @@ class Node:
             lacks = self.repair.on_round(target)
             if target is not None:
                 self.selection.asked(target, ctx.round)
-                roots = self.heartbeats.table.root, membership.table.root
-                ctx.send(target, Gossip(ctx.round, lacks, *roots))
+                ctx.send(target, Gossip(ctx.round, lacks, *self.comparing.roots))
             self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
             self._purge_safely()
             self.seeker.on_round()
             if self.mending is not None:
                 self.mending.on_round()
+            if self.handover is not None:
+                self.handover.on_round()
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
@@ -483,7 +509,7 @@ class Node:
         config = self._ctx.config
         busy = (
             not self.repair.quiet
-            or not self._agreed
+            or not self.comparing.agreed
             or bool(self.seeker)
             or bool(self.orphans)
             or self._departure is not None
@@ -493,7 +519,7 @@ class Node:
             or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
-        self._agreed = True  # until a comparison says otherwise
+        self.comparing.agreed = True  # until a comparison says otherwise
         self._round_at = self._ctx.now + self._interval_s
 
     def _hurry(self) -> None:
@@ -503,7 +529,7 @@ class Node:
     def _kept_by_nobody_else(self, packet: Packet) -> bool:
         """Until it is logged (without loggers: stable) a packet may have to come from here (row S5: f + 1 hold it)."""
         name, last = packet.stream, packet.last
-        if self.logger is not None:
+        if self.logger is not None and self.placement.is_mine(name):
             return self.logger.prefix(name) < last
         loggers = self.membership.loggers
         if not loggers:
@@ -521,7 +547,11 @@ class Node:
             for packet in fresh:
                 if packet.stream == message.packet.stream:
                     self.dissemination.relay(sender, message, packet)
-        if self.logger is not None and not fresh and self.position(message.packet.stream) >= message.packet.last:
+        if self.logger is None or fresh:
+            return
+        if self.mending:
+            self.mending.on_repair(message.packet, self._holds_for)
+        if self.position(message.packet.stream) >= message.packet.last:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
@@ -535,7 +565,10 @@ class Node:
                 self.buffer.add(part, self._ctx.round)
                 if part.stream != packet.stream:  # a mark that waited for what came
                     self._took(part.stream)
-            if self.logger is not None:
+            if self.handover is not None:
+                fresh_here = tuple(part for part in fresh if self.placement.is_mine(part.stream))
+                self.logger.store(fresh_here, origin)  # type: ignore[union-attr]
+            elif self.logger is not None:
                 self.logger.store(fresh, origin)
         return fresh
 
@@ -545,7 +578,7 @@ class Node:
             self.rooms.on_taken(name)
         if stream.beat is not None:
             self.heartbeats.on_active(stream)
-        if self.logger is None:
+        if self.logger is None or (self.handover is not None and not self.placement.is_mine(name)):
             self.exchange.touch(name)
 
     def _disseminate(self, packets: Iterable[Packet]) -> None:
@@ -559,10 +592,7 @@ class Node:
         """Somebody's round: repair what it lacks, and compare signatures."""
         collected = self._answer(sender, message.lacks)
         self._ctx.send(sender, Echo(message.round, collected))
-        if message.members_root != self.membership.table.root:
-            self._compare("members", sender)
-        if message.beats_root != self.heartbeats.table.root:
-            self._compare("beats", sender)
+        self.comparing.on_roots(sender, message.beats_root, message.members_root)
 
     def on_echo(self, sender: NodeId, message: Echo) -> None:
         self.selection.answered(sender, message.round)
@@ -580,10 +610,13 @@ class Node:
         if from_logger:
             self.repair.on_logger_answer()
         self.tally.way = "logger" if from_logger else "gossip"
+        mended = False
         for packet in message.packets:
             self._accept(packet, from_logger or self.seeker.asks_for(packet.stream))
-            if self.mending and (from_logger or not packet.holes):
-                self.mending.on_repair(packet)
+            if self.mending:
+                mended |= self.mending.on_repair(packet, lambda packet: from_logger or self._holds_for(packet))
+        if mended and self.mending:
+            self.mending.ask(sender)
         self.tally.way = "late"
 
     def on_collected(self, _: NodeId, message: Collected) -> None:
@@ -604,7 +637,9 @@ class Node:
             for span in message.lacks:  # who lacks it knows that it exists, and a logger may be the last to hear of it
                 if span.ranges:
                     self._learn(span.stream, span.ranges[-1][1])
-            self.logger.on_recover(sender, message.lacks)
+            self.logger.on_recover(sender, message.lacks, message.keeps)
+        elif message.keeps:
+            self._ctx.send(sender, Gone(message.lacks, False))  # no logger, so it keeps nothing
 
     def on_read(self, sender: NodeId, message: Read) -> None:
         if self.logger is not None:
@@ -615,11 +650,12 @@ class Node:
             self._ctx.emit(Paged(sender, message))
 
     def on_gone(self, sender: NodeId, message: Gone) -> None:
-        if self.membership.is_logger(sender):
+        trusted = self.membership.is_logger(sender)
+        if trusted:
             self.repair.on_logger_answer()
             self.closing.on_gone(sender, message)
-            if self.mending is not None:
-                self.mending.on_gone(sender, message.spans)
+        if self.mending is not None and (trusted or not message.void):
+            self.mending.on_gone(sender, message.spans, message.void)
 
     def on_busy(self, _: NodeId, __: Busy) -> None:
         if self._ctx.config.repair_first == "auto":
@@ -630,7 +666,7 @@ class Node:
             self.closing.on_seek(sender, message)
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
-        if self._agrees(sender, message.members_root):
+        if self.comparing.agrees(sender, message.members_root):
             self.seeker.on_lacking(sender, message)
 
     def on_gap_notice(self, sender: NodeId, message: GapNotice) -> None:
@@ -711,7 +747,7 @@ class Node:
             self.heartbeats.on_beat(beat)
 
     def on_beats(self, sender: NodeId, message: Beats) -> None:
-        self._agreed = False
+        self.comparing.agreed = False
         self.heartbeats.on_beats(sender, message)
 
     def on_active(self, _: NodeId, message: Active) -> None:
@@ -727,7 +763,7 @@ class Node:
     def on_ownership(self, sender: NodeId, message: Ownership) -> None:
         for position in message.others:
             self._learn(position.stream, position.last)
-        if self._agrees(sender, message.members_root):
+        if self.comparing.agrees(sender, message.members_root):
             self.orphans.on_ownership(sender, message)
 
     def on_abandoned(self, _: NodeId, message: Abandoned) -> None:
@@ -746,6 +782,8 @@ class Node:
 
     def _on_opened(self, stream: Stream) -> None:
         self.orphans.on_opened(stream)
+        if self.handover is not None:
+            self.handover.on_opened(stream)
 
     def _on_ended(self, name: StreamId) -> None:
         self.exchange.touch(name)
@@ -763,49 +801,19 @@ class Node:
         if self.logger is not None and self.bookmarks is not None:
             self.bookmarks.retire(name)
             self.logger.retire(name)
+            if self.handover is not None:
+                self.handover.forget(name)
             self.logger.save(Over(name))
 
     # Signatures -----------------------------------------------------------------------------------------------------
 
-    def _agrees(self, sender: NodeId, members_root: int) -> bool:
-        """Whether we know every member that the sender knows; if not, find out."""
-        agrees = members_root == self.membership.table.root
-        if not agrees:
-            self._compare("members", sender)
-        return agrees
-
-    def _compare(self, table: str, to: NodeId) -> None:
-        """Roots differ: find out where, from the top, or at once if the table is small."""
-        self._agreed = False
-        mine: SignedTable[Any, Any] = self._table(table)
-        if len(mine) <= SMALL:
-            self._send_entries(table, to, ())
-        else:
-            self._ctx.send(to, Digest(table, 1, mine.sums(1, (0,))))
-
     def on_digest(self, sender: NodeId, message: Digest) -> None:
-        self._agreed = False
-        mine = self._table(message.table)
-        if message.level > DEPTH:
-            return
-        differing = mine.differing(message.level, message.sums)
-        if message.level < DEPTH and differing:
-            self._ctx.send(sender, Digest(message.table, message.level + 1, mine.sums(message.level + 1, differing)))
-        else:
-            for at in range(0, len(differing), BUCKETS_A_MESSAGE):
-                self._send_entries(message.table, sender, differing[at : at + BUCKETS_A_MESSAGE])
-
-    def _send_entries(self, table: str, to: NodeId, buckets: tuple[int, ...]) -> None:
-        entries = tuple(self._table(table).within(buckets))
-        self._ctx.send(to, Beats(buckets, entries, True) if table == "beats" else Roster(buckets, entries, True))
-
-    def _table(self, name: str) -> SignedTable[Any, Any]:
-        return self.heartbeats.table if name == "beats" else self.membership.table
+        self.comparing.on_digest(sender, message)
 
     # Membership -----------------------------------------------------------------------------------------------------
 
     def on_roster(self, sender: NodeId, message: Roster) -> None:
-        self._agreed = False
+        self.comparing.agreed = False
         self.membership.on_roster(sender, message)
 
     def on_join(self, sender: NodeId, message: Join) -> None:
@@ -828,7 +836,7 @@ class Node:
         if node == self._ctx.node:
             self.exchange.forget_all()
             return
-        self._agreed = False
+        self.comparing.agreed = False
         self._heard[node] = self._ctx.now
         if self.logger is not None:
             self.logger.save(member)  # it must be waited for in our next life as well
@@ -848,6 +856,8 @@ class Node:
                 self.orphans.on_death(node)
             if node not in self._resuming:
                 self.stability.forget(node)
+        if (member.logger or (known is not None and known.logger)) and self.handover is not None:
+            self.handover.on_loggers()
         if member.status == "left":
             self.links.forget(node)
             self.orphans.on_death(node)
@@ -857,6 +867,14 @@ class Node:
             if member.logger:
                 self.sender.hurry()
         self._announce(self.sender.on_members_changed())
+
+    def _holds_for(self, packet: Packet) -> bool:
+        """Whether all that makes up for what is left out of a packet is here, and outlives us."""
+        return all(self.receiver.has(packet.obsoleter(hole)) for hole in packet.holes)
+
+    def _recoverable_from(self, name: StreamId) -> tuple[NodeId, ...]:
+        """Whom to ask for what is missing; a logger asks all others, since what is its own now was theirs."""
+        return self.membership.loggers if self.logger is not None else self.placement.others(name)
 
     def _vector(self, node: NodeId | None) -> tuple[tuple[Position, ...], tuple[Retired, ...]]:
         retired = self.receiver.retired.told()
@@ -887,6 +905,8 @@ class Node:
             return
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
+        if self._departure == self.membership.leave and self.handover is not None and not self.handover.done:
+            return
         if self._departure == self.membership.leave:
             for name, out in list(self.sender.streams.items()):
                 if out.adopted:
@@ -901,18 +921,19 @@ class Node:
 
     def position(self, name: StreamId) -> int:
         """The last seq up to which this node has everything (a logger: on disk), or is excused from it."""
-        if self.logger is not None:
+        if self.logger is not None and self.placement.is_mine(name):
             return self.logger.prefix(name)
         stream = self.receiver.streams.get(name)
         return -1 if stream is None else stream.next - 1
 
     def _position_of(self, name: StreamId) -> Position:
         stream = self.receiver.streams.get(name)
-        start = 0 if stream is None or self.logger is not None else stream.start
+        kept = self.logger is not None and self.placement.is_mine(name)
+        start = 0 if stream is None or kept else stream.start
         last = self.position(name)
         if self._holds:  # what somebody here has yet to read is to stay in the logs
             last = min(last, max(self._holds.get(name, last), start - 1))
-        return Position(name, last, name in self.heartbeats.ended, start)
+        return Position(name, last, name in self.heartbeats.ended, start, self.logger is not None and not kept)
 
     def on_positions(self, sender: NodeId, message: Positions) -> None:
         """Somebody's acknowledgements: proof that events exist, and that they need not be kept for it."""
@@ -935,7 +956,7 @@ class Node:
             self.stability.acknowledge(sender, message.vector)
         elif self.logger is not None or loggerless:
             # rpbcast §5.3: not before we know every member that it knows, or a joiner's events could be collected.
-            taken = self._agrees(sender, message.members_root)
+            taken = self.comparing.agrees(sender, message.members_root)
             if taken:
                 self.stability.acknowledge(sender, message.vector)
         if record.logger or loggerless:

@@ -27,6 +27,7 @@ class Receiver:
 
     __slots__ = (
         "_ctx",
+        "from_the_beginning",
         "held_bytes",
         "marks",
         "_on_awaited",
@@ -36,6 +37,7 @@ class Receiver:
         "_refusing",
         "retired",
         "streams",
+        "vouches",
     )
 
     def __init__(
@@ -59,6 +61,11 @@ class Receiver:
         """Something was refused for want of room, and none has been made since."""
         self.streams: dict[StreamId, Stream] = {}
         self.retired = RetiredStreams()
+        self.from_the_beginning: Callable[[StreamId], bool] = lambda _: True
+        """Whether all of a stream never heard of is ours to have; or only what comes next, at a logger that does not
+        keep it."""
+        self.vouches: Callable[[EventId], bool] = lambda _: True
+        """Whether what is here outlives us: a logger leaves nothing out for what it has in memory only."""
 
     def accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
         """Take in a packet; returns what was new: parts of it, and marks that waited for them. Our own publishers' are
@@ -71,7 +78,7 @@ class Receiver:
     def _accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
         stream = self.streams.get(packet.stream)
         if stream is None:
-            stream = self.open(packet.stream)
+            stream = self.open(packet.stream, packet.first)
             if stream is None:
                 return ()
         if stream.gaps is None and packet.first == stream.next and stream.limit is None:
@@ -91,7 +98,7 @@ class Receiver:
 
     def learn(self, name: StreamId, last: int) -> Stream | None:
         """A stream is known to reach `last`: from a heartbeat, or from somebody's position. None if it is retired."""
-        stream = self.streams.get(name) or self.open(name)
+        stream = self.streams.get(name) or self.open(name, last + 1)
         if stream is not None and last > stream.lastseen:
             first, stream.lastseen = stream.lastseen + 1, last
             self._gap(stream, first, last)
@@ -127,7 +134,7 @@ class Receiver:
     def has(self, event: EventId) -> bool:
         """Whether an event is here, or was, or is not ours to have any more: then it excuses what it obsoletes."""
         stream = self.streams.get(event.stream)
-        return event.stream in self.retired if stream is None else stream.has(event.seq)
+        return event.stream in self.retired if stream is None else stream.has(event.seq) and self.vouches(event)
 
     def _accept_marked(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         """Each mark counts if it is final, or what it names is here, or comes with it; with what lies between. The
@@ -186,6 +193,8 @@ class Receiver:
         while came:
             part = came.pop()
             for mark in self.marks.release(part.stream, part.first, part.last):
+                if self._ctx.logger and not self.has(mark.obsoleter(mark.holes[0])):
+                    continue  # it is asked for again, when that is safe
                 covered = self._accept(mark, from_logger)
                 released += covered
                 came += covered
@@ -199,11 +208,11 @@ class Receiver:
             if position.stream not in self.streams and position.stream not in self.retired:
                 self._add(Stream(position.stream, position.last + 1))
 
-    def open(self, name: StreamId) -> Stream | None:
-        """A stream never heard of: all of it is after t_join, unless it is long over."""
+    def open(self, name: StreamId, heard: int = 0) -> Stream | None:
+        """A stream never heard of, and now of that seq: all of it is after t_join, unless it is long over."""
         if name in self.retired:
             return None
-        return self._add(Stream(name))
+        return self._add(Stream(name, 0 if self.from_the_beginning(name) else heard))
 
     def _add(self, stream: Stream) -> Stream:
         self.streams[stream.id] = stream

@@ -39,8 +39,8 @@ class Repair:
     """What is missing, in which phase, and of whom it was asked."""
 
     __slots__ = (
-        "_ageing", "_awaited", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_late", "_membership",
-        "_on_late", "_open", "_selection", "_serial", "_turn", "_unanswered", "_wanted",
+        "_ageing", "_awaited", "_busy_until", "_ctx", "_excuse", "_flights", "_grace", "_keepers", "_late",
+        "_membership", "_on_late", "_open", "_selection", "_serial", "_turn", "_unanswered", "_wanted",
         "_worth_asking", "hurry",
     )  # fmt: skip
 
@@ -51,9 +51,12 @@ class Repair:
         selection: Selection,
         wanted: Wanted | None,
         on_late: Callable[[Stream], bool],
+        keepers: Callable[[StreamId], tuple[NodeId, ...]] | None = None,
     ) -> None:
         """`wanted` is the application's word on whether a gap is worth requesting (rpbcast §2.2); `on_late` hears of
-        a stream that lacks something for `seek_after_rounds`, and says whether it does something about it."""
+        a stream that lacks something for `seek_after_rounds`, and says whether it does something about it;
+        `keepers(stream)` are the loggers to ask for it."""
+        self._keepers = keepers or (lambda _: membership.loggers)
         self._ctx = ctx
         self._membership = membership
         self._selection = selection
@@ -215,11 +218,16 @@ class Repair:
         return self._fly(peers, target, logger=False) if target is not None else ()
 
     def _recover(self, lacks: Lacks) -> None:
-        loggers = [node for node in self._membership.loggers if node in self._membership.active]
-        if lacks and loggers:
-            self._turn += 1  # in turn: what one has collected another may have, and all must say so before it is gone
-            logger = loggers[self._turn % len(loggers)]
-            self._ctx.send(logger, Recover(self._fly(lacks, logger, logger=True)))
+        if not lacks:
+            return
+        self._turn += 1  # in turn: what one has collected another may have, and all must say so before it is gone
+        asked: dict[NodeId, Lacks] = {}
+        for stream, intervals in lacks.items():
+            loggers = [node for node in self._keepers(stream.id) if node in self._membership.active]
+            if loggers:
+                asked.setdefault(loggers[self._turn % len(loggers)], {})[stream] = intervals
+        for logger, of_it in asked.items():
+            self._ctx.send(logger, Recover(self._fly(of_it, logger, logger=True)))
 
     def _fly(self, lacks: Lacks, to: NodeId, logger: bool) -> tuple[Span, ...]:
         """Mark as in flight: nobody else is asked for it until it is overdue."""

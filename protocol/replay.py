@@ -14,6 +14,10 @@ repair. Here they are put in order again: 7 is held, and the logger is asked for
 the broker had delivered when the subscription began. `newest`: of what is logged by then the newest event of each key,
 if it is from before the beginning. `read`: all that came since the beginning, as for anybody.
 
+*Several loggers.* Where each keeps a part of the streams (protocol/placement.py) their logs are read in turn, a page of
+one and then a page of the next, each behind a cursor of its own. A stream comes from the first of its keepers that can
+be asked. When that changes all begin again, from the positions.
+
 *Going live.* When the log has no more, the broker begins to keep what it delivers, and notes how far it has delivered
 each stream up to there (`until`). Reading goes on until all of that has been read, or will not come. From there the
 subscription goes on with what the broker kept, and drops what it has read already: nothing is missing in between, and
@@ -26,6 +30,7 @@ from typing import Literal, NamedTuple
 from gossamer.messages.errors import PeerError
 from gossamer.messages.ids import SEQ_MAX, NodeId, StreamId
 from gossamer.messages.wire import Beginning, Page, Span, Stretch
+from gossamer.protocol.placement import ranked
 
 LACKS_MAX = 1_000
 """Streams that a logger is asked about at a time."""
@@ -39,6 +44,23 @@ class Missing(NamedTuple):
     first: int
     last: int
     owed: bool
+
+
+class Track:
+    """How far the log of one logger has been read."""
+
+    __slots__ = ("cursor", "end", "floor", "since", "waited")
+
+    def __init__(self) -> None:
+        self.cursor: int | None = None
+        """Where to read on; None: it has not been asked yet."""
+        self.floor = 0
+        self.since = 0
+        """The cursor of `since_ns`, for who waits."""
+        self.waited = False
+        """It has all that is waited for."""
+        self.end = False
+        """It had no more, when it was last asked."""
 
 
 class Replay:
@@ -71,11 +93,10 @@ class Replay:
         """Of streams that are not known: what is held, or to be read to, and void before that, begins here."""
         self._until: dict[StreamId, int] | None = None
         self.logger: NodeId | None = None
-        self.cursor: int | None = None
-        """Where to read on, at that logger; None: it has not been asked yet."""
-        self.floor = 0
-        self._since = 0
-        """The cursor of `since_ns`, for who waits."""
+        """Whose turn it is."""
+        self.loggers: tuple[NodeId, ...] = ()
+        """Those that are read together; none if one keeps everything."""
+        self._tracks: dict[NodeId | None, Track] = {}
 
     # Asking ---------------------------------------------------------------------------------------------------------
 
@@ -89,6 +110,46 @@ class Replay:
             return SEQ_MAX
         return self._default if found is None else found
 
+    @property
+    def _track(self) -> Track:
+        return self._tracks.get(self.logger) or self._tracks.setdefault(self.logger, Track())
+
+    @property
+    def cursor(self) -> int | None:
+        """Where to read on, at the logger whose turn it is; None: it has not been asked yet."""
+        return self._track.cursor
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there was no more, in any of the logs."""
+        return all(track.end for track in self._tracks.values())
+
+    def ends_with(self, logger: NodeId) -> bool:
+        """Whether there is no more in any of the logs, if there is none in this one."""
+        return all(track.end for name, track in self._tracks.items() if name != logger)
+
+    def turn(self, loggers: tuple[NodeId, ...]) -> bool:
+        """Go on with the next of these; whether they are others than before, so that all begin again."""
+        anew = loggers != self.loggers
+        if anew:
+            self.ask_elsewhere()
+            self.loggers, self._tracks = loggers, {node: Track() for node in loggers}
+        at = loggers.index(self.logger) + 1 if self.logger in loggers else 0
+        following = (*loggers[at:], *loggers[:at])
+        self.logger = next((node for node in following if not self._is_through(self._tracks[node])), following[0])
+        return anew
+
+    def _is_through(self, track: Track) -> bool:
+        """Whether others are to be read first."""
+        if self.phase == "wait":
+            return track.waited
+        if self.phase == "newest":
+            return track.cursor is not None and track.cursor >= track.floor
+        return track.end and not self.at_end
+
+    def _is_read_here(self, stream: StreamId) -> bool:
+        return not self.loggers or ranked(stream, self.loggers)[0] == self.logger
+
     def beginning(self) -> Beginning | None:
         """Where to read from, if there is no cursor."""
         if self.cursor is not None:
@@ -99,7 +160,7 @@ class Replay:
 
     @property
     def newest_upto(self) -> int:
-        return self.floor if self.phase == "newest" else 0
+        return self._track.floor if self.phase == "newest" else 0
 
     @property
     def fresh(self) -> bool:
@@ -108,7 +169,9 @@ class Replay:
 
     def ask_elsewhere(self) -> None:
         """Whoever is asked next does not know this cursor, and will be told the positions."""
-        self.logger = self.cursor = None
+        self.logger = None
+        self.loggers = ()
+        self._tracks.clear()
         self._held.clear()
         self._edges.clear()
         self.held_bytes = 0
@@ -122,15 +185,17 @@ class Replay:
         for stream, last in self._awaited.items() if self.phase == "wait" else ():
             if len(spans) == LACKS_MAX:
                 break
-            spans.append(Span(stream, ((last, last),)))
+            if self._is_read_here(stream):
+                spans.append(Span(stream, ((last, last),)))
         for stream, held in self._held.items():
             if len(spans) == LACKS_MAX:
                 break
-            spans.append(self._lack(stream, held[0].first - 1))
+            if self._is_read_here(stream):
+                spans.append(self._lack(stream, held[0].first - 1))
         for stream, last in (self._until or {}).items():
             if len(spans) == LACKS_MAX:
                 break
-            if stream not in self._held:
+            if stream not in self._held and self._is_read_here(stream):
                 spans.append(self._lack(stream, last))
         return tuple(spans)
 
@@ -170,15 +235,19 @@ class Replay:
         if self.phase == "wait":
             self._wait(page)
             return []
+        track = self._track
         if self.phase == "newest":
-            self.cursor = page.cursor
-            if self.cursor >= self.floor:
-                self.phase, self.cursor = "read", None
-            return [early for each in page.stretches if (early := self._early(each)) is not None]
+            found = [early for each in page.stretches if (early := self._early(each)) is not None]
+            track.cursor = page.cursor
+            if all(map(self._is_through, self._tracks.values())):
+                self.phase = "read"
+                for other in self._tracks.values():
+                    other.cursor = None
+            return found
         out: list[Stretch | Missing] = []
-        if self.cursor is None:
-            self.floor = page.floor
-        self.cursor = page.cursor
+        if track.cursor is None:
+            track.floor = page.floor
+        track.cursor, track.end = page.cursor, page.end
         for spans, owed in ((page.void, False), (page.gone, True), (page.passed, None)):
             for span in spans:
                 for first, last in span.ranges:
@@ -191,14 +260,19 @@ class Replay:
         for span in (*page.passed, *page.void, *page.gone):
             if span.ranges and span.ranges[-1][1] >= self._awaited.get(span.stream, span.ranges[-1][1] + 1):
                 del self._awaited[span.stream]
-        if not self._awaited:
-            self.phase, self.cursor, self.floor, self._since = "newest", 0, page.floor, page.cursor
+        if not any(map(self._is_read_here, self._awaited)):
+            track = self._track
+            track.waited, track.floor, track.since = True, page.floor, page.cursor
+            if all(map(self._is_through, self._tracks.values())):
+                self.phase = "newest"
+                for each in self._tracks.values():
+                    each.cursor = 0
 
     def _early(self, stretch: Stretch) -> Stretch | Missing | None:
         """What of this is from before the beginning."""
         position = self._base.get(stretch.stream)
         if position is None:
-            return stretch if stretch.number <= self._since else None
+            return stretch if stretch.number <= self._track.since else None
         if stretch.first > position:
             return None
         return stretch if stretch.last <= position else _upto(stretch, position)
@@ -207,7 +281,7 @@ class Replay:
         stream = stretch.stream
         position = self.position(stream)
         if position is None:
-            if stretch.number <= self.floor:
+            if stretch.number <= self._track.floor:
                 self._move(stream, stretch.last)
                 return
             position = -1 if stretch.first == 0 else -2

@@ -50,7 +50,8 @@ class Safety:
         own = self._own(stream)
         has_it = own.start <= seq <= own.last
         if membership.has_loggers:
-            logged = self._stability.holders(membership.loggers, stream, seq) + (self._ctx.logger and has_it)
+            logged = self._stability.holders(membership.loggers, stream, seq)
+            logged += self._ctx.logger and has_it and not own.passing
             if logged >= self._ctx.config.loggers_min:
                 return True
         held, others = self._holders.get(stream, {}), membership.others

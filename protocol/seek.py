@@ -13,8 +13,8 @@ was safe before there was a logger, and is closed like any other hole: the first
 
 Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are
 not asked, since nobody disconnects with what only it may have. What somebody *had* and nobody has any more is told as
-collected, not as void. Of several loggers the leader asks, and the others take it from the leader: two that ask each
-other would wait for one another for ever.
+collected, not as void. Of several loggers that keep a stream the first asks, and the others take it from that: two that
+ask each other would wait for one another for ever.
 
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """
@@ -39,7 +39,7 @@ END = SEQ_MAX + 1
 class Seeker:
     """The holes that this node is asking everyone about."""
 
-    __slots__ = ("_answers", "_closable", "_ctx", "_had", "_holes", "_membership", "_on_agreed", "_since")
+    __slots__ = ("_answers", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since")
 
     def __init__(
         self,
@@ -47,9 +47,12 @@ class Seeker:
         membership: Membership,
         on_agreed: Callable[[Stream, int, int, bool], None],
         closable: Callable[[Stream], int] = lambda _: END,
+        leads: Callable[[StreamId], bool] | None = None,
     ) -> None:
         """`on_agreed` hears of what nobody can supply, and whether anybody ever had it; `closable(stream)` tells before
-        which seq its publisher does not answer for it any more: of the rest there is nothing to agree on."""
+        which seq its publisher does not answer for it any more: of the rest there is nothing to agree on;
+        `leads(stream)`, whether this logger asks for those that keep it."""
+        self._leads = leads or (lambda _: membership.leads)
         self._closable = closable
         self._ctx = ctx
         self._membership = membership
@@ -64,11 +67,10 @@ class Seeker:
 
     def asks_for(self, stream: StreamId) -> bool:
         """Whether a repair may be the answer to our own question."""
-        return stream in self._holes and self._is_ours
+        return stream in self._holes and self._is_ours(stream)
 
-    @property
-    def _is_ours(self) -> bool:
-        return not self._membership.has_loggers or (self._ctx.logger and self._membership.leads)
+    def _is_ours(self, stream: StreamId) -> bool:
+        return not self._membership.has_loggers or (self._ctx.logger and self._leads(stream))
 
     def start(self, stream: Stream) -> None:
         """Seek what the stream still lacks."""
@@ -88,7 +90,7 @@ class Seeker:
                     had.add(first, last)
         for span in (*message.spans, *message.had):
             answers = self._answers.get(span.stream)
-            if answers is not None and self._is_ours:
+            if answers is not None and self._is_ours(span.stream):
                 lacking = answers.setdefault(sender, IntervalSet())
                 for first, last in span.ranges:
                     lacking.add(first, last)
@@ -103,18 +105,20 @@ class Seeker:
                 stream.floor = max(stream.floor, span.ranges[-1][1] + 1)
 
     def on_round(self) -> None:
-        if not self._is_ours:
-            self._holes = {name: stream for name, stream in self._holes.items() if _lacks(stream)}
-            self._answers = {name: {} for name in self._holes}
-            self._since = {name: self._since[name] for name in self._holes}
-            self._had = {}
-            return
-        for stream in list(self._holes.values()):
-            self._close(stream)
+        for name, stream in list(self._holes.items()):
+            if self._is_ours(name):
+                self._close(stream)
+                continue
+            self._answers[name].clear()
+            self._had.pop(name, None)
+            if not _lacks(stream):
+                del self._holes[name], self._answers[name], self._since[name]
         if self._ctx.round % REPEAT_ROUNDS:
             return
         asked: dict[tuple[NodeId, bool], list[Span]] = {}
         for name, stream in self._holes.items():
+            if not self._is_ours(name):
+                continue
             closable = self._owned_from(stream)
             lacks, owned = IntervalSet(_lacks(stream)), IntervalSet(_lacks(stream))
             lacks.remove(closable, END)

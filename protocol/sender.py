@@ -71,7 +71,7 @@ class Outgoing:
 class Sender:
     """All streams that are published at this node."""
 
-    __slots__ = ("_ctx", "_due", "_is_saturated", "_may_send", "_membership", "_over", "bytes", "streams")
+    __slots__ = ("_ctx", "_due", "_is_saturated", "_keepers", "_may_send", "_membership", "_over", "bytes", "streams")
 
     def __init__(
         self,
@@ -79,9 +79,11 @@ class Sender:
         membership: Membership,
         may_send: Callable[[StreamId, int], bool] = lambda *_: True,
         is_saturated: Callable[[NodeId], bool] = lambda _: False,
+        keepers: Callable[[StreamId], tuple[NodeId, ...]] | None = None,
     ) -> None:
         """`may_send(stream, next seq)` is back-pressure's word (protocol/flow.py); `is_saturated(node)` that something
-        waits on the link to it (protocol/links.py)."""
+        waits on the link to it (protocol/links.py); `keepers(stream)` are the other loggers that keep a stream."""
+        self._keepers = keepers or (lambda _: membership.loggers)
         self._may_send = may_send
         self._is_saturated = is_saturated
         self._ctx = ctx
@@ -269,7 +271,7 @@ class Sender:
         ended: tuple[Beat, ...] = ()
         for position in vector:
             outgoing = self.streams.get(position.stream)
-            if outgoing is not None and position.last > outgoing.acks.get(sender, -1):
+            if outgoing is not None and not position.passing and position.last > outgoing.acks.get(sender, -1):
                 outgoing.acks[sender] = position.last
                 outgoing.began[sender] = position.start
                 self._free(outgoing)
@@ -409,7 +411,7 @@ class Sender:
         numbers = outgoing.numbers
         if numbers is None or numbers.floor == 0:
             return ()
-        loggers = (node for node in self._membership.loggers if node in self._membership.active)
+        loggers = (node for node in self._keepers(outgoing.stream) if node in self._membership.active)
         return tuple(node for node in loggers if outgoing.acks.get(node, -1) < numbers.floor - 1)
 
     def _give_notice(self, outgoing: Outgoing, to: tuple[NodeId, ...]) -> None:
@@ -433,7 +435,7 @@ class Sender:
 
     def _resend(self, outgoing: Outgoing) -> None:
         """Oldest first, to those whose acknowledgement is wanted and missing."""
-        to = self._membership.loggers
+        to = self._keepers(outgoing.stream)
         if not self._membership.has_loggers:
             others = self._membership.active
             to = tuple(self._ctx.rng.sample(others, min(len(others), max(1, self.faults))))

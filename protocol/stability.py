@@ -19,12 +19,14 @@ from gossamer.messages.wire import Position
 class Stability:
     """The positions that others have acknowledged."""
 
-    __slots__ = ("_acks", "_bookmarks", "_ended", "_until")
+    __slots__ = ("_acks", "_bookmarks", "_ended", "_logged", "_until")
 
     def __init__(self) -> None:
         self._bookmarks: dict[str, dict[NodeId, Mapping[StreamId, int]]] = {}
         self._ended: dict[StreamId, dict[NodeId, int]] = {}
         self._acks: dict[NodeId, dict[StreamId, int]] = {}
+        self._logged: dict[NodeId, dict[StreamId, int]] = {}
+        """Of loggers, what is on disk, where that is not all that they have acknowledged."""
         self._until: dict[NodeId, dict[StreamId, int] | None] = {}
 
     def wait_for(self, node: NodeId) -> None:
@@ -50,13 +52,20 @@ class Stability:
         """A new life of a member begins at its own t_join: what it acknowledged before does not count."""
         if node in self._acks:
             self._acks[node] = {}
+            self._logged.pop(node, None)
         for nodes in self._ended.values():
             nodes.pop(node, None)
 
     def acknowledge(self, node: NodeId, vector: tuple[Position, ...]) -> None:
         acks = self._acks.get(node)
         if acks is not None:
+            logged = self._logged.get(node)
             for position in vector:
+                if position.passing:
+                    logged = self._logged.setdefault(node, {})
+                    logged.setdefault(position.stream, acks.get(position.stream, -1))
+                elif logged and position.last > logged.get(position.stream, position.last):
+                    logged[position.stream] = position.last
                 if position.last > acks.get(position.stream, -1):
                     acks[position.stream] = position.last
                 if position.ended:
@@ -81,12 +90,13 @@ class Stability:
         return highest
 
     def holders(self, nodes: Iterable[NodeId], stream: StreamId, last: int) -> int:
-        """How many of some members are known to have everything up to `last`."""
+        """How many of some loggers are known to have everything up to `last` on disk."""
         having = 0
         for node in nodes:
             acks = self._acks.get(node)
             if acks is not None and acks.get(stream, -1) >= last:
-                having += 1
+                logged = self._logged.get(node)
+                having += logged is None or logged.get(stream, last) >= last
         return having
 
     def is_over(self, stream: StreamId, last: int) -> bool:
@@ -106,7 +116,7 @@ class Stability:
 
     def retire(self, stream: StreamId) -> None:
         self._ended.pop(stream, None)
-        for acks in self._acks.values():
+        for acks in (*self._acks.values(), *self._logged.values()):
             acks.pop(stream, None)
         for until in self._until.values():
             if until is not None:

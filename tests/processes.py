@@ -171,6 +171,10 @@ class Processes:
     def logger(self, name: str, peer: str | None = None, **options: str) -> Process:
         return self._start("logger", name=name, peer=peer, store=self.store_url(name), **options)
 
+    def leave(self, name: str, peer: str, **options: str) -> Process:
+        """A logger that hands over what it keeps, and leaves."""
+        return self._start("logger", "--leave", name=name, peer=peer, store=self.store_url(name), **options)
+
     def member(self, name: str, *peers: str, **options: Any) -> Member:
         member = Member(name=name, peers=peers, **options)
         self._members.append(member)
@@ -210,9 +214,9 @@ class Processes:
         for member in self._members:
             assert member.runtime.failure is None
 
-    def _start(self, command: str, **options: str | None) -> Process:
+    def _start(self, command: str, *switches: str, **options: str | None) -> Process:
         options = {"mesh": "tcp://127.0.0.1:0", "config": str(self._config), **options}
         flags = [part for name, value in options.items() if value is not None for part in (f"--{name}", value)]
-        process = Process(self.folder, [*GOSSAMER, command, "--json", *flags])
+        process = Process(self.folder, [*GOSSAMER, command, "--json", *switches, *flags])
         self._processes.append(process)
         return process

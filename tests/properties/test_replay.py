@@ -21,6 +21,7 @@ from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.effects import Void
 from gossamer.protocol.inputs import Consult
 from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.placement import ranked
 
 from .test_deliveries import Consumer
 
@@ -31,11 +32,19 @@ SELECTORS = ["n > 50", "", "n > 20 AND n < 80", "s = 'a'"]
 class Logger:
     """What `protocol/logger.py` and a store do, without a disk."""
 
+    name: str
     storage: Storage = field(default_factory=Storage)
     backlog: list[Packet | Void] = field(default_factory=list)
     alive: bool = True
 
     def answer(self, read: Read) -> Page:
+        page = self.scanned(read)
+        if read.loggers:
+            given = [each for each in page.stretches if ranked(each.stream, read.loggers)[0] == self.name]
+            page = replace(page, stretches=tuple(given))
+        return page
+
+    def scanned(self, read: Read) -> Page:
         if read.beginning is not None and read.beginning.latest:
             here = [span for span in read.lacks if span.ranges[-1][1] <= self.storage.prefix(span.stream)]
             return replace(self.storage.scan(read, ()), passed=tuple(here))
@@ -53,12 +62,15 @@ class Logger:
 class Run:
     """One broker, some loggers, and time."""
 
-    def __init__(self, seed: int, *, transactions: bool, log_bytes_max: int) -> None:
+    def __init__(self, seed: int, *, transactions: bool, log_bytes_max: int, replicas: int | None = None) -> None:
         self.rng = random.Random(seed)
         self.transactions = transactions
         self.deliveries = Deliveries(log_bytes_max=log_bytes_max)
-        self.loggers = {"l1": Logger(), "l2": Logger()}
+        names = ("l1", "l2") if replicas is None else ("l1", "l2", "l3")
+        self.loggers = {name: Logger(name) for name in names}
+        self.replicas = replicas
         self.deliveries.has_loggers = lambda: True
+        self.deliveries.readings.spread = lambda: replicas is not None
         self.deliveries.readings.loggers = lambda: [name for name, each in self.loggers.items() if each.alive]
         self.annotators = {name: Annotator(name) for name in ("default/~a-1.0", "default/~a-1.1", "default/~b-1.0")}
         self.contents: dict[str, list[Content | None]] = {name: [] for name in self.annotators}
@@ -75,14 +87,15 @@ class Run:
         first = len(known)
         packet = pack(name, first, new)
         known += new
-        for logger in self.loggers.values():
+        keepers = [self.loggers[each] for each in ranked(name, self.loggers)[: self.replicas]]
+        for logger in keepers:
             logger.backlog.append(packet)
         self.deliveries.on_packet(packet)
         if rng.random() < 0.1:  # the next one died with its publisher's node
             annotator.event({"n": 0})
             span = Span(name, ((len(known), len(known)),))
             known.append(None)
-            for logger in self.loggers.values():
+            for logger in keepers:
                 logger.backlog.append(Void(span))
             self.deliveries.on_void(name, *span.ranges[0])
 
@@ -223,7 +236,17 @@ def _key(run: Run, name: str, seq: int) -> str | None:
 @pytest.mark.parametrize("policy", ["none", "eager"])
 @pytest.mark.parametrize("seed", range(60))
 def test_reading_and_going_live_lose_and_double_nothing(seed: int, policy: str) -> None:
-    run = Run(seed, transactions=seed % 4 == 3, log_bytes_max=300 if seed % 2 else 10_000)
+    check_run(Run(seed, transactions=seed % 4 == 3, log_bytes_max=300 if seed % 2 else 10_000), seed, policy)
+
+
+@pytest.mark.parametrize("policy", ["none", "eager"])
+@pytest.mark.parametrize("seed", range(40))
+def test_reading_loggers_that_keep_a_part_each_is_as_reading_one(seed: int, policy: str) -> None:
+    log_bytes_max = 300 if seed % 2 else 10_000
+    check_run(Run(seed, transactions=seed % 4 == 3, log_bytes_max=log_bytes_max, replicas=2), seed, policy)
+
+
+def check_run(run: Run, seed: int, policy: str) -> None:
     rng = run.rng
     subscribers: list[tuple[Subscriber, str, dict[str, int], bool]] = []
     check: Callable[[Run, Subscriber, str, dict[str, int]], None]

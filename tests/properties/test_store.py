@@ -15,7 +15,7 @@ from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import pack
 from gossamer.messages.wire import Member, Position, Span
-from gossamer.protocol.effects import Marked, Over, Promise, Void
+from gossamer.protocol.effects import Marked, Moved, Over, Promise, Void
 
 SEQS = 16
 STREAMS = ("default/a", "default/~b-1.0")
@@ -105,6 +105,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.apply([Over(stream)])
         self.store.commit()
         self.model.apply([Over(stream)])
+
+    @rule(stream=streams, given=st.lists(records, max_size=3))
+    def move(self, stream, given):
+        """Others keep it now; it may come back in the same commit."""
+        if stream not in self.over:
+            given = [Moved(stream), *(record for record in given if _stream(record) not in self.over)]
+            self.store.apply(given)
+            self.store.commit()
+            self.model.apply(given)
+            self.followed = [each for each in self.followed if each[0] != stream]
 
     @rule()
     def restart(self):

@@ -23,6 +23,8 @@ from gossamer.protocol.effects import Collect, Deliver, Load, Persist, Promise, 
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.inputs import Loaded, Persisted
 from gossamer.protocol.logger import READS_MAX, LoggerRole
+from gossamer.protocol.membership import Membership
+from gossamer.protocol.placement import Placement
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.stability import Stability
 from machines import S, T, context, node, packet, receive, sent
@@ -43,6 +45,7 @@ class Bench:
             self.buffer,
             self.stability,
             self.retired,
+            Placement(self.ctx, Membership(self.ctx, (), False, None, None, None)),
             lambda origin, streams: self.acknowledged.extend((origin, name) for name in streams),
             stored,
         )

@@ -39,7 +39,7 @@ def test_it_is_asked_for_and_written_again():
     me = damaged()
     assert me.logger.on_disk(S) == ((0, 2), (6, 9))
     effects = rounds(me, 4)
-    assert (("K",), Recover((Span(S, ((3, 5),)),))) in sent(effects)
+    assert (("K",), Recover((Span(S, ((3, 5),)),), True)) in sent(effects)
     assert [message.lacks for _, message in sent(effects, Request)] == [(Span(S, ((3, 5),)),)]
     assert persist(me, receive(me, "K", Repair((packet(0, 3),)))) == [packet(0, 3).cut(3, 3)]
     assert persist(me, receive(me, "a", Repair((packet(4, 9),)))) == [packet(4, 9).cut(4, 5)]
@@ -49,8 +49,21 @@ def test_it_is_asked_for_and_written_again():
 
 def test_a_member_that_has_purged_it_is_not_believed_and_a_logger_is():
     me = damaged()
-    assert persist(me, receive(me, "a", Repair((marked(3, 5, by=9),)))) == []
-    assert persist(me, receive(me, "K", Repair((marked(3, 5, by=9),)))) == [marked(3, 5, by=9)]
+    rounds(me, 8)
+    assert persist(me, receive(me, "a", Repair((marked(3, 5, by=99),)))) == []
+    assert persist(me, receive(me, "K", Repair((marked(3, 5, by=99),)))) == [marked(3, 5, by=99)]
+
+
+def test_a_member_is_believed_if_what_it_was_purged_for_is_here():
+    me = damaged()
+    rounds(me, 8)
+    assert persist(me, receive(me, "a", Repair((marked(3, 5, by=9),)))) == [marked(3, 5, by=9)]
+
+
+def test_a_mark_is_not_taken_while_another_logger_may_have_the_event():
+    me = damaged()
+    assert persist(me, receive(me, "K", Repair((marked(3, 5, by=9),)))) == []
+    assert persist(me, receive(me, "K", Repair((packet(3, 5),)))) == [packet(3, 5)]
 
 
 def test_what_it_lacks_it_does_not_serve():
@@ -64,6 +77,9 @@ def test_what_nobody_can_have_is_given_up(loggers):
         rounds(me, 80)
         assert asked(me) == [], "K may still have it"
         receive(me, "K", Gone((Span(S, ((0, 7),)),), False))
+    rounds(me, 80)
+    assert asked(me) == [], "a may be a logger that is about to leave"
+    receive(me, "a", Gone((Span(S, ((0, 7),)),), False))
     rounds(me, 80)
     gone = Gone((Span(S, ((3, 5),)),), False)
     assert asked(me) == [(("a",), gone)]
