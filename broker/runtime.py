@@ -37,6 +37,7 @@ from gossamer.protocol.effects import (
     Attached,
     Became,
     Collect,
+    Compact,
     Deliver,
     Detached,
     Effect,
@@ -88,6 +89,7 @@ class Store(Protocol):
     def load(self, token: int, spans: tuple[Span, ...]) -> None: ...
     def scan(self, token: int, read: Read, lacks: tuple[Span, ...]) -> None: ...
     def collect(self, stream: StreamId, last: int) -> None: ...
+    def compact(self, safe: Mapping[StreamId, int]) -> None: ...
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
 
@@ -229,6 +231,7 @@ class Runtime:
             Scan: self._scan,
             Paged: self._paged,
             Collect: self._collect,
+            Compact: self._compact,
         }
 
     # From any thread ------------------------------------------------------------------------------------------------
@@ -596,3 +599,7 @@ class Runtime:
         assert self.store is not None
         self.counters.collects += 1
         self.store.collect(collect.stream, collect.last)
+
+    def _compact(self, compact: Compact) -> None:
+        assert self.store is not None
+        self.store.compact(compact.safe)

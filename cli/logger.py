@@ -36,6 +36,7 @@ def logger(
     expire: options.Expire = None,
     max_bytes: options.MaxBytes = None,
     replicas: options.Replicas = None,
+    compact: options.Compact = None,
     name: options.Name = None,
     config: options.ConfigFile = None,
     faults: options.FaultSpec = None,
@@ -59,7 +60,7 @@ def logger(
     flags = {
         "mesh": mesh, "advertise": advertise, "peer": peer, "store": store, "archive": archive and str(archive),
         "name": name, "faults": faults, "retain": retain, "expire": expire, "max_bytes": max_bytes,
-        "replicas": replicas,
+        "replicas": replicas, "compact": compact,
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"mesh": options.MESH, "store": STORE})
@@ -68,7 +69,7 @@ def logger(
         raise typer.Exit(check_store(found["store"], json))
     kept = None if found["archive"] is None else Archive(Path(found["archive"]))
     with Store(found["store"]) as opened:
-        writer = Writer(opened, kept)
+        writer = Writer(opened, kept, protocol.compact)
         if rebuild:
             writer.keeper.deriving.rebuild()
         serve(

@@ -88,6 +88,10 @@ MaxBytes = Annotated[
     str | None,
     typer.Option("--max-bytes", envvar="GOSSAMER_MAX_BYTES", help="Beyond that let the oldest go: 500MB, 20GB."),
 ]
+Compact = Annotated[
+    bool | None,
+    typer.Option("--compact", envvar="GOSSAMER_COMPACT", help="Also drop what is obsolete for something logged."),
+]
 Replicas = Annotated[
     int | None,
     typer.Option(
@@ -102,6 +106,7 @@ Deliveries = Annotated[Path | None, typer.Option("--deliveries", hidden=True, he
 
 LISTS = ("peer",)
 NUMBERS = ("telemetry_interval_s", "replicas")
+SWITCHES = ("compact",)
 COMMON = {"peer": [], "log_format": "human", "log_level": "info", "telemetry_interval_s": INTERVAL_S}
 """Defaults of all that run a member."""
 
@@ -120,6 +125,8 @@ def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -
     given = {name: value for name, value in flags.items() if value not in (None, [])}
     settled: dict[str, Any] = {**dict.fromkeys(flags), **COMMON, **defaults, **found, **given}
     settled["clients"] = ClientLimits(**clients)
+    if settled.get("compact"):
+        protocol["compact"] = True
     if settled.get("replicas") is not None:
         protocol["replicas"] = int(settled["replicas"])
     for name, (setting, read) in RETENTION.items():
@@ -182,6 +189,9 @@ def _check_kind(path: Path | None, name: str, value: object) -> None:
     if name in LISTS:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise UsageError(f"{path}: {name} is a list of strings, not {value!r}")
+    elif name in SWITCHES:
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: {name} is true or false, not {value!r}")
     elif name in NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"{path}: {name} is a number, not {value!r}")
@@ -197,6 +207,6 @@ def _table(path: Path | None, table: str, given: object, of: type[Config] | type
         if name not in kinds:
             raise UsageError(f"{path}: there is no setting {name!r} in [{table}]; there are {', '.join(sorted(kinds))}")
         fits = (int, float) if kinds[name] is float else int if kinds[name] is type(None) else kinds[name]
-        if isinstance(value, bool) or not isinstance(value, fits):
+        if isinstance(value, bool) != (kinds[name] is bool) or not isinstance(value, fits):
             raise UsageError(f"{path}: {name} = {value!r} is not of the kind of its default")
     return given

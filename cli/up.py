@@ -30,6 +30,7 @@ def up(
     expire: options.Expire = None,
     max_bytes: options.MaxBytes = None,
     replicas: options.Replicas = None,
+    compact: options.Compact = None,
     config: options.ConfigFile = None,
     http: options.Http = None,
     telemetry_interval_s: options.TelemetryInterval = None,
@@ -40,7 +41,7 @@ def up(
     """Run a broker and a logger. A default port that is taken is replaced by a free one."""
     flags = {
         "listen": listen, "mesh": mesh, "peer": peer, "data": None if data is None else str(data),
-        "retain": retain, "expire": expire, "max_bytes": max_bytes, "replicas": replicas,
+        "retain": retain, "expire": expire, "max_bytes": max_bytes, "replicas": replicas, "compact": compact,
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"data": str(DATA)})

@@ -18,6 +18,7 @@ from gossamer.messages.wire import Member, Page, Read, Span
 from gossamer.protocol.effects import Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.retired import RetiredStreams
+from gossamer.protocol.thinning import thin
 
 _first = attrgetter("first")
 _last = attrgetter("last")
@@ -50,6 +51,7 @@ class Storage:
         self._members: dict[str, Member] = {}
         self._retired = RetiredStreams()
         self._bookmarks: dict[str, dict[StreamId, int]] = {}
+        self._safe: dict[StreamId, int] = {}
 
     def apply(self, records: Iterable[Record]) -> None:
         """These are on disk now."""
@@ -110,6 +112,19 @@ class Storage:
         del stream.packets[:place]
         if stream.packets and stream.packets[0].first <= last:
             stream.packets[0] = stream.packets[0].cut(last + 1, stream.packets[0].last)
+
+    def compact(self, safe: Mapping[StreamId, int]) -> int:
+        """Leave out what is obsolete for something up to there, and say so in its place; returns how many events."""
+        self._safe.update(safe)
+        packets = [packet for _, _, packet in self._log if packet.stream in self._streams]
+        packets = [packet for packet in packets if packet in self._streams[packet.stream].packets]
+        thinner = thin(packets, lambda _: True, lambda by: by.seq <= self._safe.get(by.stream, -1))
+        for packet, thinned in thinner:
+            of_stream = self._streams[packet.stream].packets
+            of_stream[of_stream.index(packet)] = thinned
+            place = next(at for at, row in enumerate(self._log) if row[2] is packet)
+            self._log[place] = (*self._log[place][:2], thinned)
+        return sum(packet.present - thinned.present for packet, thinned in thinner)
 
     # The log, as it is read -----------------------------------------------------------------------------------------
 

@@ -148,6 +148,7 @@ def draw(seed: int) -> Plan:
     replicas = placement.choice((None, 1, 2)) if loggers > 1 else None
     if replicas is not None:
         config = replace(config, replicas=replicas, loggers_min=min(config.loggers_min, replicas))
+    config = replace(config, compact=loggers > 0 and placement.random() < 0.3)
     crashes = rng.choice((0, 0, 1, 2, 3))
     if not loggers:  # nothing outlives its holders: at most f may crash, ever
         crashes = min(crashes, config.faults or 0)

@@ -28,6 +28,7 @@ from gossamer.protocol.effects import (
     Attached,
     Became,
     Collect,
+    Compact,
     Deliver,
     Detached,
     Effect,
@@ -42,7 +43,7 @@ from gossamer.protocol.effects import (
     Skip,
     Stored,
 )
-from gossamer.protocol.inputs import Input, Loaded, Persisted, Publish, Received, Scanned, Start, Wake
+from gossamer.protocol.inputs import Compacted, Input, Loaded, Persisted, Publish, Received, Scanned, Start, Wake
 from gossamer.protocol.node import Node
 
 SPINS_MAX = 10_000
@@ -315,6 +316,8 @@ class World:
                     host.storage.collect(effect.stream, effect.last)
                     for see_collected in audience.collected:
                         see_collected(now_s, name, effect)
+                case Compact():
+                    self.agenda.at(now_s + self.sync_s, self._compact, host, host.incarnation, effect)
                 case Skip():
                     for see_skipped in audience.skipped:
                         see_skipped(now_s, name, effect)
@@ -356,6 +359,10 @@ class World:
         for see in self.audience.persisted:
             see(self.agenda.now_s, host.name, persist.records)
         self._handle(host, host.node, Persisted(persist.token))
+
+    def _compact(self, host: Host, incarnation: int, compact: Compact) -> None:
+        if host.node is not None and host.incarnation == incarnation:
+            self._handle(host, host.node, Compacted(host.storage.compact(compact.safe), 0))
 
     def _load(self, host: Host, incarnation: int, load: Load) -> None:
         if host.node is not None and host.incarnation == incarnation:

@@ -10,6 +10,7 @@ transaction count once its commit is there; of the commits of a stream the last 
 
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -22,6 +23,7 @@ from gossamer.messages.errors import PeerError
 from gossamer.messages.event import Event
 from gossamer.messages.ids import SYSTEM_GROUP, group_of
 from gossamer.messages.packet import Packet
+from gossamer.protocol.obsolescence import named
 
 PIECE_BYTES = 256 * 1024
 """Nobody else can write to an SQLite store while a piece is written: some milliseconds."""
@@ -34,6 +36,11 @@ _KEEP_NEWEST = """
                                                  id = excluded.id, deleted = excluded.deleted
     WHERE (excluded.place, excluded.stream, excluded.seq) > (newest.place, newest.stream, newest.seq)
 """
+_FIND_NEWEST = "SELECT place, stream, seq FROM newest WHERE scope = ? AND kind = ? AND key = ?"
+_NOTE = """
+    INSERT INTO obsolete (stream, seq, by_stream, by_seq) VALUES (?, ?, ?, ?)
+    ON CONFLICT (stream, seq) DO UPDATE SET by_stream = excluded.by_stream, by_seq = excluded.by_seq
+"""
 _KEEP_DERIVED = """
     INSERT INTO meta (name, value) VALUES ('derived', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
@@ -44,6 +51,8 @@ _Place = tuple[int | float | Decimal, str, int, int, bool]
 """Place, stream, seq, id, deleted: as they are compared."""
 _Newest = dict[tuple[str, int, str], _Place]
 """By scope, kind and key."""
+_Noted = dict[tuple[str, int], tuple[str, int]]
+"""What may be obsolete, and for what."""
 
 
 class Deriving:
@@ -56,6 +65,8 @@ class Deriving:
         self.number: int | None = None
         """Up to here it is done; None: not known, it is read from the database."""
         self._behind = False
+        self.notes = False
+        """Whether it is noted what may be obsolete, to be compacted (logger/compacting.py)."""
         self.events = 0
         self.spoilt = 0
         """Events that could not be made into more than bare rows."""
@@ -76,9 +87,9 @@ class Deriving:
                 try:
                     self._make([(number, logged_ns, packet)], number)
                 except Unfit:
-                    self._write(bare(number, logged_ns, packet), [], {}, number)
+                    self._write(bare(number, logged_ns, packet), [], {}, {}, number)
                     self.spoilt += packet.count
-            self._write([], [], {}, page.last)
+            self._write([], [], {}, {}, page.last)
         self.number = page.last
         return True
 
@@ -87,6 +98,7 @@ class Deriving:
         with self._database.turn, self._engine.begin() as connection:
             for table in DERIVED:
                 connection.exec_driver_sql(f"DELETE FROM {table.name}")
+            connection.exec_driver_sql("DELETE FROM obsolete")
             connection.exec_driver_sql(_KEEP_DERIVED, ("0",))
         self.number = 0
 
@@ -100,20 +112,22 @@ class Deriving:
         found: list[Row] = []
         told: list[tuple[object, ...]] = []
         newest: _Newest = {}
+        noted: _Noted = {}
         for number, logged_ns, packet in packets:
             made, events = rows(number, logged_ns, packet)
             found += made
             self.spoilt += len(made) - len(events)
-            self._take_newest(newest, number, packet.first, events)
+            self._take_newest(newest, noted, number, packet.first, events)
             if group_of(packet.stream) == SYSTEM_GROUP:
                 told += _telemetry(made, events)
-        self._write(found, told, newest, last)
+        self._write(found, told, newest, noted, last)
 
     def _write(
         self,
         found: list[Row],
         told: list[tuple[object, ...]],
         newest: _Newest,
+        noted: _Noted,
         last: int,
     ) -> None:
         kept = [(*at, at[0].partition("/")[0], *what) for at, what in newest.items()]
@@ -124,13 +138,17 @@ class Deriving:
                 if told:
                     self._database.copy(connection, "telemetry", _TELEMETRY, told)
                 if kept:
+                    if self.notes:
+                        _note_replaced(connection, newest, noted)
                     connection.exec_driver_sql(_KEEP_NEWEST, kept)
+                if self.notes and noted:
+                    connection.exec_driver_sql(_NOTE, [(*older, *newer) for older, newer in noted.items()])
                 connection.exec_driver_sql(_KEEP_DERIVED, (str(last),))
         except DBAPIError as error:
             raise trouble(self._database.name, error) from None
         self.events += len(found)
 
-    def _take_newest(self, newest: _Newest, number: int, first: int, events: list[Event]) -> None:
+    def _take_newest(self, newest: _Newest, noted: _Noted, number: int, first: int, events: list[Event]) -> None:
         for event in events:
             relation, key = event.relation, event.key
             if key is None and relation is None:
@@ -138,6 +156,8 @@ class Deriving:
             assert event.id is not None
             stream, seq = event.id
             id = event_id(number, seq - first)
+            if self.notes and relation is not None and relation.part is None:
+                noted.update((older, (stream, seq)) for older in named(event.id, relation))
             if relation is not None and relation.commit is not None:
                 _keep(newest, (stream, 1, ""), (0, stream, seq, id, False))
                 self._take_parts(newest, stream, seq - relation.commit.parts, seq - 1)
@@ -147,7 +167,7 @@ class Deriving:
                 if relation is not None and relation.group:
                     scope = group_of(stream)
                     place = event.time_ns if event.rank is None else self._database.exact(event.rank)
-                _keep(newest, (scope, 0, key), (place, stream, seq, id, event.deleted))
+                _keep(newest, (scope, 0, key), (place, stream, seq, id, event.deleted), noted)
 
     def _take_parts(self, newest: _Newest, stream: str, first: int, last: int) -> None:
         """What a transaction has set: its parts, which may stand in packets of their own."""
@@ -165,9 +185,27 @@ class Deriving:
                     )
 
 
-def _keep(newest: _Newest, at: tuple[str, int, str], new: _Place) -> None:
-    if at not in newest or newest[at] < new:
+def _keep(newest: _Newest, at: tuple[str, int, str], new: _Place, noted: _Noted | None = None) -> None:
+    old = newest.get(at)
+    if old is None or old < new:
         newest[at] = new
+    if old is not None and noted is not None:
+        _note(noted, old, new)
+
+
+def _note(noted: _Noted, one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+    """Of two events of a key the older may be obsolete."""
+    older, newer = (one[:3], other[:3]) if one[:3] < other[:3] else (other[:3], one[:3])
+    if older[1:] != newer[1:]:
+        noted[older[1], older[2]] = newer[1], newer[2]
+
+
+def _note_replaced(connection: Connection, newest: _Newest, noted: _Noted) -> None:
+    for at, new in newest.items():
+        if at[1] == 0:
+            old = connection.exec_driver_sql(_FIND_NEWEST, at).one_or_none()
+            if old is not None:
+                _note(noted, tuple(old), new)
 
 
 def _telemetry(made: list[Row], events: list[Event]) -> list[tuple[object, ...]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sqlalchemy.exc import DBAPIError
 
 from gossamer.logger.archive import HOUR_NS, Archive
+from gossamer.logger.compacting import Compacting
 from gossamer.logger.databases import Database, StoreError, trouble
 from gossamer.logger.deriving import Deriving
 from gossamer.logger.pages import Pages
@@ -21,6 +22,7 @@ REST_S = 0.2
 """What comes within this time is made into events together."""
 RETRY_S = 1.0
 SWEEP_S = 1.0
+COMPACT_S = 5.0
 SWEEP_PACKETS = 512
 """Deleted at a time."""
 
@@ -42,7 +44,11 @@ class Keeper:
     """Works on the database of a `Store`, with connections of its own. `on_swept(stream, last)` tells the store."""
 
     def __init__(
-        self, database: Database, on_swept: Callable[[StreamId, int], None], archive: Archive | None = None
+        self,
+        database: Database,
+        on_swept: Callable[[StreamId, int], None],
+        archive: Archive | None = None,
+        compact: bool = False,
     ) -> None:
         self._database = database
         self.archive = archive
@@ -53,6 +59,13 @@ class Keeper:
         self._engine = database.keeper()
         self._pages = Pages(database)
         self.deriving = Deriving(database, self._engine, self._pages)
+        self.compacting = Compacting(database, self._engine, self._pages)
+        self.deriving.notes = compact
+        self._compacted_at: float | None = None
+        self.sound: Callable[[], bool] = lambda: True
+        """Whether it is certain what is on disk."""
+        self.on_compacted: Callable[[int, int], None] = lambda *_: None
+        """Hears how many events, and bytes of them, are gone."""
         self._wanted = threading.Event()
         self._closing = False
         self._collected = True
@@ -80,13 +93,31 @@ class Keeper:
 
     def work(self) -> None:
         """All there is to do now."""
+        if self._compacted_at is None:
+            if self.compacting.begin(self.deriving.notes):
+                self.deriving.rebuild()  # nothing was noted of what is there
+            self._compacted_at = time.monotonic()
         while not self._closing and self.deriving.step():
             self._sweep_if_due()
             self._database.reclaim(self._engine)
         if self.archive is not None and self._is_hour_over():
             self.run_archive()
         self._sweep_if_due()
+        if self.deriving.notes and time.monotonic() - self._compacted_at >= COMPACT_S:
+            self.compact()
         self._database.reclaim(self._engine)
+
+    def compact(self) -> None:
+        """Drop what is obsolete for something that is safe."""
+        compacting = self.compacting
+        events, size = compacting.events, compacting.bytes
+        upto = self._archived_upto() if self.archive is not None else 2**62
+        try:
+            compacting.run(upto, self.sound, lambda: self._closing)
+        finally:
+            self._compacted_at = time.monotonic()
+            if compacting.events > events:
+                self.on_compacted(compacting.events - events, compacting.bytes - size)
 
     def run_archive(self) -> None:
         """Archive whatever has not been."""

@@ -160,6 +160,16 @@ telemetry = Table(
 )
 DERIVED = (events, newest, telemetry)
 
+obsolete = Table(  # what may be compacted, noted while events are derived
+    "obsolete",
+    metadata,
+    Column("stream", Exact, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("by_stream", Text, nullable=False),
+    Column("by_seq", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 _EXTRACTED = {"sqlite": "json_extract(attributes, '$.{0}')", "postgresql": "attributes ->> '{0}'"}
 _ASKED = ("action", "client", "subscription", "group", "selector", "durable")
 """Who asked what, when and where: a view of what brokers tell of their subscriptions."""

@@ -149,7 +149,7 @@ class Store:
         self._members: dict[NodeId, Member] = {}
         self._bookmarks: dict[NodeId, dict[StreamId, int]] = {}
         self._staged = _Staged()
-        self._in_doubt = False
+        self.in_doubt = False
         """A commit failed: it may be on disk all the same."""
         self._number = 0
         """Of the packet that was staged last."""
@@ -373,9 +373,9 @@ class Store:
                 self._write(connection, self._staged)
         except (DBAPIError, GossamerError) as error:
             self._engine.dispose()  # a connection that saw a bad disk may never see a good one
-            self._in_doubt = True
+            self.in_doubt = True
             raise trouble(self.path, error) if isinstance(error, DBAPIError) else StoreError(str(error)) from None
-        self._in_doubt = False
+        self.in_doubt = False
         self._staged = _Staged()
 
     def _add(self, packet: Packet) -> None:
@@ -450,7 +450,7 @@ class Store:
         run(_STRIKE, [(number,) for number in staged.struck])
         for table in schema.DERIVED if staged.struck else ():
             run(_STRIKE_DERIVED.format(table.name), [ids_of(number, number) for number in staged.struck])
-        if packets := self._absent(connection, staged.packets) if self._in_doubt else staged.packets:
+        if packets := self._absent(connection, staged.packets) if self.in_doubt else staged.packets:
             rows = [(*packet, logged_ns, self._highest_ns) for packet in packets]
             self.database.copy(connection, "packets", _PACKET_COLUMNS, rows)
         run(_ADD_STREAMS, [(name, number, *described(name)) for name, number in staged.streams.items()])

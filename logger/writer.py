@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Read, Span
 from gossamer.protocol.effects import Collect, Load, Persist, Record, Scan, Stored
-from gossamer.protocol.inputs import Damaged, Input, Loaded, Measured, Persisted
+from gossamer.protocol.inputs import Compacted, Damaged, Input, Loaded, Measured, Persisted
 
 GROUP_BYTES_MAX = 16 * 2**20
 RETRY_S = 0.1
@@ -51,11 +51,15 @@ _Job = Persist | Load | Collect | _Struck | _Swept
 class Writer:
     """Drives a `Store` for a runtime; every call returns at once."""
 
-    def __init__(self, store: Store, archive: Archive | None = None) -> None:
+    def __init__(self, store: Store, archive: Archive | None = None, compact: bool = False) -> None:
         self._store = store
         self.reader = Reader(store, lambda spans: self._jobs.put(_Struck(spans)))
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self.keeper = Keeper(store.database, lambda stream, last: self._jobs.put(_Swept(stream, last)), archive)
+        self.keeper = Keeper(
+            store.database, lambda stream, last: self._jobs.put(_Swept(stream, last)), archive, compact
+        )
+        self.keeper.sound = lambda: not store.in_doubt
+        self.keeper.on_compacted = lambda events, size: self._answer(Compacted(events, size))
         self._collected = False
         self._tokens: list[int] = []
         """Staged, and to be answered after the next commit."""
@@ -93,6 +97,11 @@ class Writer:
     def collect(self, stream: StreamId, last: int) -> None:
         self._jobs.put(Collect(stream, last))
 
+    def compact(self, safe: Mapping[StreamId, int]) -> None:
+        """What is obsolete for something up to there may go."""
+        self.keeper.compacting.safe.update(safe)
+        self.keeper.wake()
+
     def figures(self) -> dict[str, int]:
         """For telemetry."""
         deriving = self.keeper.deriving
@@ -104,6 +113,7 @@ class Writer:
             "packets": self._store.number,
             "lag_packets": 0 if derived is None else max(0, self._store.number - derived),
             "derived_events": deriving.events,
+            "compacted_events": self.keeper.compacting.events,
             "pages": self.reader.pages,
         }
 

@@ -73,6 +73,8 @@ class Config:
     """A logger keeps nothing longer than this, whoever lacks it; members silent for so long are expelled."""
     log_bytes_max: int | None = None
     """A logger with more bytes of packets than this sheds the oldest: what is stable first, then whatever it is."""
+    compact: bool = False
+    """A logger also drops what is obsolete for something that is logged: the state stays, its history goes."""
 
     # Senders --------------------------------------------------------------------------------------------------------
     resend_s: float = 0.5

@@ -168,6 +168,13 @@ class Collect(Struct, frozen=True):
     last: int
 
 
+class Compact(Struct, frozen=True):
+    """The store may drop what is obsolete for an event that is up to one of these positions: those are safe. What it
+    has dropped it tells with `Compacted`."""
+
+    safe: dict[StreamId, int]
+
+
 class Became(Struct, frozen=True):
     """This node's place in the mesh changed."""
 
@@ -176,7 +183,7 @@ class Became(Struct, frozen=True):
 
 Effect = (
     Send | Deliver | Skip | Acked | Refused | Ready | Numbers | Attached | Detached | Persist | Load | Scan | Paged
-    | Collect | Became
+    | Collect | Compact | Became
 )  # fmt: skip
 
 

@@ -144,6 +144,13 @@ class Measured(Struct, frozen=True):
     bytes: int
 
 
+class Compacted(Struct, frozen=True):
+    """The store has dropped so many events that were obsolete, and bytes with them."""
+
+    events: int
+    bytes: int
+
+
 class Damaged(Struct, frozen=True):
     """The store has found that these are not as they were written, and has them no more."""
 
@@ -184,6 +191,6 @@ class Expel(Struct, frozen=True):
 
 Input = (
     Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark | Detach
-    | Hold | Room | Connected | Persisted | Loaded | Measured | Damaged | Scanned | Consult | Leave | Disconnect
-    | Reconnect | Expel
+    | Hold | Room | Connected | Persisted | Loaded | Measured | Compacted | Damaged | Scanned | Consult | Leave
+    | Disconnect | Reconnect | Expel
 )  # fmt: skip

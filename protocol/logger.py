@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.ids import NodeId, StreamId, group_of
 from gossamer.messages.packet import EVENTS_MAX, Packet
 from gossamer.messages.wire import (
     RANGES_MAX,
@@ -30,7 +30,7 @@ from gossamer.messages.wire import (
     Span,
 )
 from gossamer.protocol.context import Context
-from gossamer.protocol.effects import Collect, Load, Moved, Persist, Promise, Record, Scan, Stored, Void
+from gossamer.protocol.effects import Collect, Compact, Load, Moved, Persist, Promise, Record, Scan, Stored, Void
 from gossamer.protocol.gossip_buffer import GossipBuffer, fitting
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.numbering import READ
@@ -55,7 +55,9 @@ AGE_STEP = 1 / 256
 class Log:
     """What this logger has of one stream."""
 
-    __slots__ = ("collected", "committed", "gone", "group_at", "logged_at", "prefix", "promise", "retired", "void")
+    __slots__ = (
+        "collected", "committed", "gone", "group_at", "logged_at", "prefix", "promise", "retired", "safe", "void",
+    )  # fmt: skip
 
     def __init__(self, retired: bool = False) -> None:
         self.committed = IntervalSet()
@@ -72,6 +74,8 @@ class Log:
         """When the prefix reached where: the ages for retention."""
         self.group_at = 0.0
         self.promise: Promise | None = None
+        self.safe = -1
+        """Up to here the store has been told that it is safe."""
         self.retired = retired
         """It is over, and everyone has it: the acknowledgements that said so are forgotten."""
 
@@ -470,6 +474,23 @@ class LoggerRole:
             self._let_go(name, log, upto, "stable")
         if config.log_bytes_max is not None and self.bytes > config.log_bytes_max:
             self._shed(config.log_bytes_max)
+
+    def compact(self, loggers: tuple[NodeId, ...]) -> None:
+        """Tell the store what more is safe, so that what is obsolete for it may go (`compact`): it is on the disks of
+        enough loggers, ours among them."""
+        config = self._ctx.config
+        more: dict[StreamId, int] = {}
+        for name, log in self.logs.items():
+            if log.prefix > log.safe and config.group(group_of(name)).purging:
+                last = min(log.prefix, self._stability.logged(loggers, name, config.loggers_min - 1))
+                if last > log.safe:
+                    log.safe = more[name] = last
+        if more:
+            self._ctx.emit(Compact(more))
+
+    def on_compacted(self, events: int, size: int) -> None:
+        self.bytes = max(0, self.bytes - size)
+        self._ctx.tally.collected["obsolete"] += events
 
     def _stable(self, name: StreamId, log: Log) -> int:
         return log.prefix if log.retired else self._stability.stable(name, log.prefix, log.collected)

@@ -210,6 +210,7 @@ class Node:
             inputs.Scanned: self._on_scanned,
             inputs.Damaged: self._on_damaged,
             inputs.Measured: self._on_measured,
+            inputs.Compacted: self._on_compacted,
             inputs.Consult: self._on_consult,
             inputs.Leave: self._on_leave,
             inputs.Disconnect: self._on_disconnect,
@@ -394,6 +395,10 @@ class Node:
         assert self.logger is not None
         self.logger.bytes += given.bytes
 
+    def _on_compacted(self, given: inputs.Compacted) -> None:
+        assert self.logger is not None
+        self.logger.on_compacted(given.events, given.bytes)
+
     def _on_scanned(self, given: inputs.Scanned) -> None:
         assert self.logger is not None
         self.logger.on_scanned(given.token, given.page)
@@ -476,6 +481,8 @@ class Node:
             self.exchange.tell(self._sinks())
         if self.logger is not None and not self.membership.is_lost:  # or it would wait for nobody
             self.logger.collect()
+            if self._ctx.config.compact:
+                self.logger.compact(self.membership.loggers)
             for node in (*self.membership.others, *self.membership.durables):
                 if self._heard.setdefault(node, self._ctx.now) + self._ctx.config.expire_s < self._ctx.now:
                     self.membership.expel(node)

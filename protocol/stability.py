@@ -12,7 +12,7 @@ for in the streams of its group, by its bookmark (protocol/durable.py).
 
 from collections.abc import Iterable, Mapping
 
-from gossamer.messages.ids import NodeId, StreamId, group_of
+from gossamer.messages.ids import SEQ_MAX, NodeId, StreamId, group_of
 from gossamer.messages.wire import Position
 
 
@@ -98,6 +98,16 @@ class Stability:
                 logged = self._logged.get(node)
                 having += logged is None or logged.get(stream, last) >= last
         return having
+
+    def logged(self, nodes: Iterable[NodeId], stream: StreamId, count: int) -> int:
+        """Up to where so many of some loggers have everything on disk."""
+        if count == 0:
+            return SEQ_MAX
+        positions = []
+        for node in nodes:
+            acked = self._acks.get(node, {}).get(stream, -1)
+            positions.append(min(acked, self._logged.get(node, {}).get(stream, acked)))
+        return sorted(positions, reverse=True)[count - 1] if len(positions) >= count else -1
 
     def is_over(self, stream: StreamId, last: int) -> bool:
         """Whether every member there is has it all and knows that it has ended. Those that left will not come back for

@@ -16,9 +16,9 @@ Hop = Literal["link", "gossip", "send", "queue"]
 """Where: towards a peer, kept for repairs, kept until logged, towards a subscription."""
 Why = Literal["obsolete", "room"]
 """Something newer makes up for it; or there was no room, and it is repaired later."""
-Reason = Literal["stable", "expired", "shed", "shed unseen", "moved"]
+Reason = Literal["stable", "expired", "shed", "shed unseen", "moved", "obsolete"]
 """Why a logger let go of something: everyone had it; somebody lacked it, and it was too old; it was too much, and
-everyone had it or not; or other loggers keep it now."""
+everyone had it or not; other loggers keep it now; or it was obsolete for something that is logged (`compact`)."""
 Way = Literal["late", "gossip", "logger"]
 """What closed a gap: the event itself came after all, a member had it, or a logger."""
 

@@ -72,7 +72,7 @@ class Embedded:
                 ANYWHERE,
                 peers=peers,
                 config=config,
-                store=Writer(store),
+                store=Writer(store, compact=config is not None and config.compact),
                 telemetry_interval_s=telemetry_interval_s,
             )
             started.append(logger.start())
