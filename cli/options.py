@@ -12,6 +12,9 @@ what clients may ask for (`ClientLimits` in broker/sessions.py):
 
     [clients]
     subscriptions_max = 100
+
+    [groups.prices]
+    order = "total"
 """
 
 import tomllib
@@ -25,7 +28,8 @@ import typer
 from gossamer.broker.sessions import ClientLimits
 from gossamer.broker.telemetry import INTERVAL_S
 from gossamer.messages.errors import UsageError
-from gossamer.protocol.config import Config
+from gossamer.messages.ids import named_stream
+from gossamer.protocol.config import Config, Group
 
 LISTEN = "tcp://127.0.0.1:7400"
 MESH = "tcp://127.0.0.1:7401"
@@ -117,9 +121,10 @@ def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -
     found = _read(path) if path is not None else {}
     protocol = _table(path, "protocol", found.pop("protocol", {}), Config)
     clients = _table(path, "clients", found.pop("clients", {}), ClientLimits)
+    protocol["groups"] = _groups(path, found.pop("groups", {}))
     for name, value in found.items():
         if name not in flags:
-            there = f"{', '.join(sorted(flags))}, [protocol], [clients]"
+            there = f"{', '.join(sorted(flags))}, [protocol], [clients], [groups.NAME]"
             raise UsageError(f"{path}: there is no setting {name!r}; there are {there}")
         _check_kind(path, name, value)
     given = {name: value for name, value in flags.items() if value not in (None, [])}
@@ -199,14 +204,36 @@ def _check_kind(path: Path | None, name: str, value: object) -> None:
         raise UsageError(f"{path}: {name} is a string, not {value!r}")
 
 
-def _table(path: Path | None, table: str, given: object, of: type[Config] | type[ClientLimits]) -> dict[str, Any]:
+def _groups(path: Path | None, given: object) -> dict[str, Group]:
+    """The groups that are not like the default, by name."""
+    if not isinstance(given, dict):
+        raise UsageError(f"{path}: [groups] has a table for each group")
+    found = {}
+    for name, table in given.items():
+        settings = _table(path, f"groups.{name}", table, Group)
+        named_stream(name, "x")  # whether it can be a group's name
+        if name.startswith("$"):
+            raise UsageError(f"{path}: [groups.{name}]: groups that begin with $ are not for events of clients")
+        found[name] = Group(**settings)
+    return found
+
+
+def _table(
+    path: Path | None, table: str, given: object, of: type[Config] | type[ClientLimits] | type[Group]
+) -> dict[str, Any]:
+    """The settings in a table, each of the kind of its default."""
     if not isinstance(given, dict):
         raise UsageError(f"{path}: [{table}] is a table")
-    kinds = {each.name: type(each.default) for each in fields(of)}
+    kinds = {each.name: type(each.default) for each in fields(of) if each.name != "groups"}
+    found = {}
     for name, value in given.items():
         if name not in kinds:
             raise UsageError(f"{path}: there is no setting {name!r} in [{table}]; there are {', '.join(sorted(kinds))}")
-        fits = (int, float) if kinds[name] is float else int if kinds[name] is type(None) else kinds[name]
-        if isinstance(value, bool) != (kinds[name] is bool) or not isinstance(value, fits):
+        kind = kinds[name]
+        if kind is tuple and isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = tuple(value)
+        fits = (int, float) if kind is float else int if kind is type(None) else kind
+        if isinstance(value, bool) is not (kind is bool) or not isinstance(value, fits):
             raise UsageError(f"{path}: {name} = {value!r} is not of the kind of its default")
-    return given
+        found[name] = value
+    return found

@@ -2,20 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from gossamer.messages.errors import UsageError
+from gossamer.messages.ids import NodeId
+
+Order = Literal["fifo", "causal", "total"]
+ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """How a group treats what is too much (row S10). Both on is the papers' model; purging off and back-pressure on is
+    """How a group treats what is too much (row S10), and in which order its events are handed out. All members of a
+    mesh are to be told the same. Both switches on is the papers' model; purging off and back-pressure on is
     conventional reliability."""
 
     purging: bool = True
     """Full buffers drop what is obsolete."""
     backpressure: bool = False
     """Publishers wait for the slowest member that takes part, instead of it falling behind."""
+    order: Order = "fifo"
+    """`fifo`: each publisher's events in its order. `causal`: and after what their publisher had been delivered.
+    `total`: the same order at every broker, agreed on by those of `agreed_by`; it costs some message delays."""
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise UsageError(f"order is {', '.join(ORDERS[:-1])} or {ORDERS[-1]}, not {self.order!r}")
 
 
 DEFAULT = Group()
@@ -87,7 +99,10 @@ class Config:
 
     # Semantic reliability -------------------------------------------------------------------------------------------
     groups: Mapping[str, Group] = field(default_factory=dict)
-    """The two switches of each group that is not like the default."""
+    """Each group that is not like the default."""
+    agreed_by: tuple[NodeId, ...] = ()
+    """The members, brokers or loggers, that begin to agree on the order of groups with `order="total"`; it begins when
+    all of them are there. Other brokers are let in later. Any minority may fail. None: each for itself."""
     link_window_bytes: int | None = 2**20
     """How many bytes of events may be under way to a peer that has not taken them in; None: any number. Beyond that
     they wait in the link's purging buffer. Small keeps what waits where it can be purged, large fills long links."""

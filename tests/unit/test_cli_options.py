@@ -5,6 +5,7 @@ import pytest
 from gossamer.cli.main import main
 from gossamer.cli.options import http_address, settle
 from gossamer.messages.errors import UsageError
+from gossamer.protocol.config import Group
 
 FLAGS = {"mesh": None, "peer": [], "name": None}
 DEFAULTS = {"mesh": "default", "peer": []}
@@ -28,6 +29,18 @@ def test_the_file_says_what_clients_may_ask_for(tmp_path):
     assert found["telemetry_interval_s"] == 0
     found, _ = settle(file, FLAGS | {"telemetry_interval_s": 2.5}, DEFAULTS)
     assert found["telemetry_interval_s"] == 2.5
+
+
+def test_the_file_says_how_groups_are_to_be_treated(tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text(
+        '[protocol]\nagreed_by = ["b1", "b2"]\n[groups.prices]\norder = "total"\n'
+        "[groups.news]\npurging = false\nbackpressure = true\n"
+    )
+    _, config = settle(file, FLAGS, DEFAULTS)
+    assert config.groups == {"prices": Group(order="total"), "news": Group(purging=False, backpressure=True)}
+    assert config.agreed_by == ("b1", "b2")
+    assert settle(None, FLAGS, DEFAULTS)[1].groups == {}
 
 
 @pytest.mark.parametrize(
@@ -58,6 +71,15 @@ def test_an_http_address_may_be_written_in_any_way(given, address):
         ("clients = 3", r"\[clients\] is a table"),
         ('[protocol]\nhops = "x"', "hops = 'x'"),
         ("[protocol]\nhops = 0", "hops must be"),
+        ("[protocol]\nhops = true", "hops = True"),
+        ("[protocol]\nagreed_by = [1]", "agreed_by ="),
+        ("groups = 3", r"\[groups\] has a table"),
+        ("[groups]\nprices = 3", r"\[groups.prices\] is a table"),
+        ("[groups.prices]\norder = 'backwards'", "order is fifo, causal or total"),
+        ("[groups.prices]\npurging = 1", "purging = 1"),
+        ("[groups.prices]\nspeed = 1", r"no setting 'speed' in \[groups.prices\]"),
+        ("[groups.'a/b']\npurging = true", "a name is"),
+        ("[groups.'$sys']\npurging = true", r"begin with \$"),
     ],
 )
 def test_a_bad_file_is_told_in_one_line(text, told, tmp_path):
