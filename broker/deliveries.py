@@ -18,7 +18,8 @@ Only in a mesh without loggers is what falls out of the log lost, which is count
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from time import time_ns
 from typing import Any
@@ -70,6 +71,8 @@ class Deliveries:
         self.progress = Progress()
         self.readings = Readings()
         self.has_loggers: Callable[[], bool] = lambda: False
+        self.replays: Callable[[str, Callable[[], Mapping[StreamId, int]]], Callable[..., Replay]] = lambda *_: Replay
+        """What reads a group from a logger, given how far each stream has been passed on here."""
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
         self._frames = Frames()
@@ -122,7 +125,8 @@ class Deliveries:
         if has_loggers and not (
             resumes and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
         ):
-            reading.replay = Replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest, had=had)
+            replay = self.replays(subscriber.group, partial(self.progress.of, subscriber.group))
+            reading.replay = replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest, had=had)
             reading.moves = int(start.latest and bool(start.shown))
             self.readings.add(reading)
             return
@@ -474,7 +478,8 @@ class Deliveries:
                 if reading is None or not reading.pending:
                     selector = str(subscriber.selector)
                     reading = subscriber.reading = Reading(subscriber.key, subscriber.group, selector, positions)
-                reading.replay = Replay(positions)
+                released = partial(self.progress.of, subscriber.group)
+                reading.replay = self.replays(subscriber.group, released)(positions)
             self.readings.add(reading)
             self._detach(group, subscriber)
 

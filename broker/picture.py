@@ -4,6 +4,7 @@ Every member is delivered what the others say in `$sys`, so any one of them can 
 subscribes to `$sys`. The same class makes the picture for both.
 """
 
+from collections import Counter
 from types import UnionType
 from typing import Any
 
@@ -26,7 +27,8 @@ SLACK_S = 2.0
 CONSUMERS_SHOWN = 20
 
 SHOWN = (
-    "role", "status", "version", "mesh", "url", "http", "uptime_s", "members_count", "clients", "subscriptions",
+    "role", "status", "version", "orders", "mesh", "url", "http", "uptime_s", "members_count", "clients",
+    "subscriptions",
     "subscriptions_behind", "queued_events", "events_published_per_s", "events_delivered_per_s",
     "events_matched_per_s", "bytes_sent_per_s", "bytes_received_per_s", "latency_delivered_p50_ms",
     "latency_delivered_p99_ms", "latency_logged_p50_ms", "latency_logged_p99_ms", "loop_busy", "streams",
@@ -91,6 +93,7 @@ class Picture:
                 found[name] |= {"role": "logger" if record.logger else "broker", "mesh": record.address}
                 if record.status != "member":
                     found[name] |= {"status": record.status, "trouble": [f"is {record.status}"]}
+        _compare_orders(list(found.values()))
         return [found[name] for name in sorted(found)]
 
     def as_dict(self, now_ns: int, known: tuple[Member, ...] = ()) -> dict[str, Any]:
@@ -148,6 +151,19 @@ def _member(event: Event, now_ns: int, record: Member | None) -> dict[str, Any]:
         found["status"] = "silent"
         found["trouble"].append(f"has not been heard for {age_s:.0f} s")
     return found
+
+
+def _compare_orders(members: list[dict[str, Any]]) -> None:
+    """Brokers that were told of different orders of groups hand out what others hold back: that is trouble."""
+    told = {member["node"]: tuple(member.get("orders") or ()) for member in members if member.get("role") == "broker"}
+    if len(set(told.values())) < 2:
+        return
+    usual, _ = Counter(told[name] for name in sorted(told)).most_common(1)[0]
+    for member in members:
+        orders = told.get(member["node"], usual)
+        if orders != usual:
+            here, there = ("; ".join(each) or "none" for each in (orders, usual))
+            member["trouble"].append(f"was told of other orders of groups than the rest: {here}, not {there}")
 
 
 def _total(members: list[dict[str, Any]], name: str) -> float:

@@ -56,6 +56,7 @@ from gossamer.protocol.effects import (
 )
 from gossamer.protocol.inputs import Disconnect, Expel, Input, Leave, Persisted, Received, Start, Wake
 from gossamer.protocol.node import Node
+from gossamer.protocol.ordered import Ordered, order
 
 BURST = 256
 """Submitted inputs taken at a time."""
@@ -104,6 +105,7 @@ class Clients(Protocol):
 
     address: str
     journal: Journal
+    order: Ordered | None
 
     def start(self, node: Node, name: str, incarnation: int, watch: Callable[[Any], Callable[[], bool]]) -> None: ...
     def receive(self, now: float) -> Iterable[Input]: ...
@@ -182,6 +184,9 @@ class Runtime:
             resume=resume,
             address=self.address,
         )
+        self.order = order(self.node, self.name, config or Config(), incarnation, store is not None)
+        """What orders the events of its groups, if any has another order than each publisher's."""
+        self._machine = self.order or self.node
         self.status: Status = "outside"
         self.members: tuple[Member, ...] = ()
         """All that are known, this node among them."""
@@ -279,6 +284,8 @@ class Runtime:
             found += [f"disk: {reason}" for reason in self.store.troubles()]
         if self.node.sender.bytes >= self.node._ctx.config.send_buffer_bytes_max:
             found.append("publishers wait: the loggers do not keep up")
+        if self.order is not None and self.status == "member":
+            found += self.order.trouble()
         return found
 
     def expel(self, node: NodeId) -> None:
@@ -367,6 +374,7 @@ class Runtime:
                 self.store.start(self._on_stored, self.name)
             if self.clients is not None:
                 self.clients.journal = self.telemetry.journal
+                self.clients.order = self.order
                 self.clients.start(self.node, self.name, self._incarnation, self._links.watch)
             self._feed(Start())
             self.telemetry.start(time.monotonic())
@@ -391,7 +399,7 @@ class Runtime:
             self._serve(self.clients)
         now = time.monotonic()
         self._links.on_time(now)
-        if self.node.next_deadline() <= now:
+        if self._machine.next_deadline() <= now:
             self._feed(_WAKE)
         if self.node.membership.table.root != self._members_root:
             self._learn_addresses(now)
@@ -408,7 +416,7 @@ class Runtime:
             self._feed(given)
 
     def _deadline(self) -> float:
-        deadline = min(self.node.next_deadline(), self._links.next_deadline(), self._stop_at, self.telemetry.due)
+        deadline = min(self._machine.next_deadline(), self._links.next_deadline(), self._stop_at, self.telemetry.due)
         if self.clients is not None:
             deadline = min(deadline, self.clients.next_deadline())
         return min(deadline, time.monotonic() + 60.0)
@@ -426,7 +434,7 @@ class Runtime:
 
     def _feed(self, given: Input) -> None:
         try:
-            effects = self.node.handle(given, time.monotonic())
+            effects = self._machine.handle(given, time.monotonic())
         except PeerError:
             if not isinstance(given, Received):
                 raise

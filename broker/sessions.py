@@ -71,6 +71,7 @@ from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, durable_id, whole
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
 from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Hold, Input, Mark
 from gossamer.protocol.node import Node
+from gossamer.protocol.ordered import Ordered
 
 BURST = 64
 BURST_BYTES = 512 * 1024
@@ -214,6 +215,10 @@ class Sessions:
         """Those whose clients have closed them, and wait for the loggers to know where they are."""
         self._inputs: list[Input] = []
         """What the node is to be told when it is not busy telling us something."""
+        self.order: Ordered | None = None
+        """What orders the events of groups, if any has another order than each publisher's."""
+        self._parked: list[tuple[Session, Subscribe]] = []
+        """Those who wait until their group's events come in its order."""
         self._handlers: dict[type, Callable[[Session, Any], Iterable[Input]]] = {
             Publish: self._on_publish,
             Subscribe: self._on_subscribe,
@@ -251,6 +256,8 @@ class Sessions:
         self.deliveries.progress.known = lambda: (
             (name, each.start - 1) for name, each in node.receiver.streams.items()
         )
+        if self.order is not None:
+            self.deliveries.replays = self.order.replay
         self.deliveries.has_loggers = lambda: node.membership.has_loggers
         self.deliveries.readings.loggers = self._loggers
         self.deliveries.readings.spread = lambda: node.placement.spread
@@ -284,6 +291,11 @@ class Sessions:
             for session in self._published:
                 self._acknowledge(session)
             self._published.clear()
+        if self._parked:
+            parked, self._parked = self._parked, []
+            for session, message in parked:
+                if session.place in self._sessions:
+                    yield from self._on_subscribe(session, message)
         for session in self._lost:
             self._end(session, now)
         self._lost.clear()
@@ -453,7 +465,7 @@ class Sessions:
         limits = self.limits
         welcome = Welcome(
             session.epoch, self._name, session.stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s,
-            first, last,
+            first, last, self._node._ctx.config.group(session.group).order,
         )  # fmt: skip
         self.send(session, encode(welcome))
         self._tell("client %s is here", "client-in", session)
@@ -514,6 +526,9 @@ class Sessions:
 
     def _on_subscribe(self, session: Session, message: Subscribe) -> Iterable[Input]:
         limits, known = self.limits, session.subscribers.get(message.sub)
+        if self.order is not None and not self.order.ready(session.group):
+            self._parked.append((session, message))
+            return ()
         reason = None
         if len(message.selector) > limits.selector_length_max:
             reason = f"a selector has at most {limits.selector_length_max} characters, not {len(message.selector)}"
@@ -706,7 +721,7 @@ class Sessions:
         """Have them send again what was not taken, if it could be now."""
         config, sender = self._node._ctx.config, self._node.sender
         self._retry_at = now + RETRY_S
-        if sender.bytes >= config.send_buffer_bytes_max:
+        if sender.bytes >= config.send_buffer_bytes_max or (self.order is not None and self.order.full):
             return
         for session in self._blocked:
             outgoing = sender.streams.get(session.stream)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gossamer.broker.journal import Change, Journal
 from gossamer.messages.event import KEY_LENGTH_MAX, Attributes, Content, Relation
 from gossamer.messages.ids import SYSTEM_GROUP, StreamId, anonymous_stream
+from gossamer.protocol.config import Config
 from gossamer.protocol.inputs import Publish
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ class Telemetry:
             "url": None if runtime.clients is None else runtime.clients.address,
             "http": runtime.http,
             "interval_s": self.interval_s,
+            "orders": orders_of(runtime.node._ctx.config),
             "uptime_s": round(now - self._started_at, 3),
             "members": sorted(known)[:NAMES_MAX],
             "members_count": len(known),
@@ -249,11 +251,21 @@ def figures(runtime: "Runtime") -> dict[str, int]:
         found[f"repaired_{way}"] += events
     for (hop, why), events in node.tally.purged.items():
         found[f"purged_{hop}_{why}"] = events
+    if runtime.order is not None:
+        found |= runtime.order.figures()
     if runtime.clients is not None:
         found |= runtime.clients.figures()
     if runtime.store is not None:
         found |= {f"store_{name}": value for name, value in runtime.store.figures().items()}
     return found
+
+
+def orders_of(config: Config) -> list[str]:
+    """The groups that have an order, and who agrees on it: what all members should have been told alike."""
+    orders = [f"{name}={group.order}" for name, group in sorted(config.groups.items()) if group.order != "fifo"]
+    if any(group.order == "total" for group in config.groups.values()):
+        orders.append(f"agreed by {', '.join(sorted(config.agreed_by)) or 'nobody'}")
+    return orders
 
 
 def links_of(runtime: "Runtime") -> Iterable[dict[str, Any]]:

@@ -44,7 +44,7 @@ from gossamer.protocol.effects import (
     Stored,
 )
 from gossamer.protocol.inputs import Compacted, Input, Loaded, Persisted, Publish, Received, Scanned, Start, Wake
-from gossamer.protocol.node import Node
+from gossamer.protocol.ordered import make_node
 
 SPINS_MAX = 10_000
 """A node that wants to be woken so often at one instant would stop time."""
@@ -136,7 +136,7 @@ class World:
         self.wire = wire
         self.sync_s = sync_s
         self.load_s = load_s
-        self._node_factory = node_factory or Node
+        self._node_factory = node_factory or make_node
 
     # Running --------------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,8 @@ class Relation(Struct, frozen=True, array_like=True, forbid_unknown_fields=True,
     part: tuple[PartNumber, PartNumber] | None = None
     """`(index, count)`: one of the parts of a transaction, whose `Commit` stands `count - index` events further on."""
     commit: Commit | None = None
+    after: Annotated[tuple[EventId, ...], Meta(max_length=IDS_MAX)] = ()
+    """In a group with causal order: what its publisher had been delivered since its last event."""
 
 
 class Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -214,11 +216,12 @@ def _check_relation(relation: Relation) -> None:
         raise UsageError(f"relation: {_shown(relation)} is not a Relation")
     if len(relation.near) > REACH_MAX // 8:
         raise UsageError(f"an event names at most its {REACH_MAX} predecessors by a bit, not {8 * len(relation.near)}")
-    if len(relation.ids) > IDS_MAX:
-        raise UsageError(f"obsoletes: at most {IDS_MAX} event ids, not {len(relation.ids)}")
-    for id in relation.ids:
-        if not _is_id(id):
-            raise UsageError(f"obsoletes: {_shown(id)} is not an event id")
+    for name, ids in (("obsoletes", relation.ids), ("after", relation.after)):
+        if len(ids) > IDS_MAX:
+            raise UsageError(f"{name}: at most {IDS_MAX} event ids, not {len(ids)}")
+        for id in ids:
+            if not _is_id(id):
+                raise UsageError(f"{name}: {_shown(id)} is not an event id")
     if relation.group and (relation.near or relation.ids or relation.part or relation.commit):
         # P4: one total order a group and key has no cycles; together with named events it could have.
         raise UsageError('scope "group" goes with a key and a rank, not with obsoletes= or a transaction')

@@ -163,6 +163,8 @@ class Welcome(_Message, frozen=True, tag=32):
     """Whoever says nothing for so long is taken for gone."""
     first: Seq = 0
     last: Seq = SEQ_MAX
+    order: Literal["fifo", "causal", "total"] = "fifo"
+    """That of the client's group: in a causal one its events are to name what they come after."""
 
 
 class Acks(_Message, frozen=True, tag=33):

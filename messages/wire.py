@@ -524,9 +524,26 @@ class Page(_Message, frozen=True, tag=41):
     refusal: Annotated[str, Meta(max_length=1_000)] = ""
 
 
+# Total order --------------------------------------------------------------------------------------------------------
+
+
+class Agree(_Message, frozen=True, tag=42):
+    """Between those who agree on the total order: what one life of a member says to another, as a frame of
+    protocol/groups/wire.py."""
+
+    member: NodeId
+    frame: bytes
+
+
+class Holds(_Message, frozen=True, tag=43):
+    """To who decides on the total order: I have each of these streams up to there, and lack a decision on it."""
+
+    marks: Annotated[tuple[tuple[StreamId, Last], ...], Entries]
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
     | Return | Recall | Recalled | Bookmark | Bookmarked | WhoOwns | Ownership | Abandoned
-    | Tell | Window | Sent | Taken | Read | Page
+    | Tell | Window | Sent | Taken | Read | Page | Agree | Holds
 )  # fmt: skip

@@ -207,6 +207,9 @@ class _Closure:
 class Annotator:
     """Turns what a user says into the contents of one stream, in order."""
 
+    dependent = False
+    """Every event may have something to say of others (protocol/dependent.py)."""
+
     def __init__(self, stream: StreamId, *, first: int = 0, reach: int = REACH_MAX) -> None:
         if not 0 < reach <= REACH_MAX:
             raise UsageError(f"reach: 1 to {REACH_MAX} events, not {reach}")
@@ -217,8 +220,8 @@ class Annotator:
         self._others: dict[StreamId, _History] = {}
         self.plain: deque[str | None] = deque(maxlen=reach)
         """The keys of the last events of which nothing else is to be said, as far as `_own` does not know them yet. Who
-        publishes such an event, known to be good, while no key is `carrying` anything, may number it without a call:
-        its key goes here, and `next` becomes one more."""
+        publishes such an event, known to be good, while no key is `carrying` anything and nothing is `dependent`, may
+        number it without a call: its key goes here, and `next` becomes one more."""
         self._forget()
 
     def skip_to(self, seq: int) -> None:
@@ -246,6 +249,10 @@ class Annotator:
             for seq, key in enumerate(plain, self.next - len(plain)):
                 self._history.add(seq, key, None)
         return self._history
+
+    def come_after(self, ids: Iterable[EventId]) -> None:
+        """The next event comes after these (protocol/dependent.py)."""
+        raise UsageError(f"after={ids!r} is for groups with causal order, and this is none"[:200])
 
     def event(
         self,

@@ -309,7 +309,9 @@ class Node:
         ):
             return
         self._heard[given.sender] = self._ctx.now
-        self._messages[type(message)](given.sender, message)
+        on_message = self._messages.get(type(message))
+        if on_message is not None:  # else it is for whoever orders events (protocol/ordered.py), if anybody does
+            on_message(given.sender, message)
 
     def _on_met(self, given: inputs.Met) -> None:
         self.membership.meet(given.node)

@@ -275,7 +275,7 @@ class Replay:
             return stretch if stretch.number <= self._track.since else None
         if stretch.first > position:
             return None
-        return stretch if stretch.last <= position else _upto(stretch, position)
+        return stretch if stretch.last <= position else upto(stretch, position)
 
     def _take(self, stretch: Stretch, out: list[Stretch | Missing]) -> None:
         stream = stretch.stream
@@ -290,7 +290,7 @@ class Replay:
         if stretch.first > position + 1:
             self._hold(stretch)
             return
-        out.append(_beyond(stretch, position))
+        out.append(beyond(stretch, position))
         self._move(stream, stretch.last)
         self._release(stream, out)
 
@@ -341,21 +341,21 @@ class Replay:
             stretch = held.pop(0)
             self.held_bytes -= len(stretch.blob)
             if stretch.last > position:
-                out.append(_beyond(stretch, position))
+                out.append(beyond(stretch, position))
                 position = stretch.last
                 self._move(stream, position)
         if not held:
             del self._held[stream]
 
 
-def _upto(stretch: Stretch, position: int) -> Stretch | Missing:
+def upto(stretch: Stretch, position: int) -> Stretch | Missing:
     try:
         return stretch.upto(position)
     except PeerError:
         return Missing(stretch.stream, stretch.first, position, False)
 
 
-def _beyond(stretch: Stretch, position: int) -> Stretch | Missing:
+def beyond(stretch: Stretch, position: int) -> Stretch | Missing:
     try:
         return stretch.beyond(position)
     except PeerError:  # nobody can read it

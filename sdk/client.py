@@ -33,6 +33,7 @@ from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
+from gossamer.protocol.dependent import DependentAnnotator
 from gossamer.protocol.durable import durable_id
 from gossamer.protocol.obsolescence import named
 from gossamer.sdk.cloudevents import CloudEvent, taken_apart
@@ -220,14 +221,15 @@ class Client:
             and not after
             and scope == "publisher"
             and not annotator.carrying
+            and not annotator.dependent
             and is_plain(key, attributes, body)
         ):
             annotator.plain.append(key)
             annotator.next = seq + 1
             encoded = encode_content((key, None, None, time_ns, False, attributes, body))
-        elif after:
-            raise UsageError("after= is for groups with causal order, which this client is not in")
         else:
+            if after:
+                annotator.come_after(after)
             content = annotator.event(
                 attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
             )
@@ -515,11 +517,21 @@ class Client:
 
     def _on_welcome(self, stream: StreamId, following: int) -> None:
         self._annotator = Annotator(stream, first=following)
+        if self._transport.order == "causal":
+            self._annotator = DependentAnnotator(stream, first=following, heard=self._heard)
         for event in (event for packet in self._spooled for event in packet.events()):
             self._annotator.seen(event)  # who names one of them names what it obsoletes
         self._spooled.clear()
         if not self._welcomed.done():
             self._welcomed.set_result(None)
+
+    def _heard(self) -> dict[StreamId, int]:
+        """How far each stream has come to this client."""
+        heard: dict[StreamId, int] = {}
+        for subscription in self._subscriptions.values():
+            for stream, last in subscription.heard().items():
+                heard[stream] = max(last, heard.get(stream, -1))
+        return heard
 
     def _on_failed(self, error: GossamerError) -> None:
         if not self._welcomed.done():

@@ -171,6 +171,8 @@ class Transport:
         self._client = os.urandom(12).hex()
         self._epoch = 0
         self.node: str | None = None
+        self.order = "fifo"
+        """Of the group, as the broker told."""
         """The broker we are with."""
         self.stream: StreamId | None = None
         self.failure: GossamerError | None = None
@@ -498,6 +500,7 @@ class Transport:
         self.reconnects += 1
         self._pinged_at = now
         self.node = welcome.node
+        self.order = welcome.order
         self._window_bytes = welcome.window_bytes
         self._ping_s = min(PING_S, welcome.silence_s / 4)
         self._received_bytes = self._credited_bytes = 0

@@ -1,0 +1,137 @@
+"""Groups with an order, as plain subscribers get it: real brokers, real sockets, and kill -9 of a broker."""
+
+import asyncio
+import json
+import urllib.request
+from itertools import combinations
+
+import pytest
+
+import gossamer
+from clients import run
+from processes import Processes, until
+
+TOTAL = '[protocol]\nagreed_by = ["b1", "b2", "b3"]\n[groups.moves]\norder = "total"\n[groups.talk]\norder = "causal"\n'
+
+
+def configured(mesh: Processes, text: str = TOTAL) -> str:
+    path = mesh.folder / "order.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def three(mesh: Processes) -> dict[str, str]:
+    """A logger and three brokers: their urls."""
+    config, address = configured(mesh), mesh.address()
+    mesh.logger("L", config=config, mesh=address).ready()
+    mesh.up = {name: mesh.broker(name, address, config=config).ready() for name in ("b1", "b2", "b3")}
+    return {name: process.url for name, process in mesh.up.items()}
+
+
+async def take(sub: gossamer.Subscription, found: list[tuple[str, int]]) -> None:
+    async for batch in sub.batches():
+        found += [(event.attributes["who"], event.attributes["n"]) for event in batch]
+
+
+async def publish(url: str | list[str], who: str, count: int, group: str = "moves", pause_s: float = 0.0) -> None:
+    async with gossamer.connect(url, group=group, timeout=30) as client:
+        for n in range(count):
+            await client.publish({"who": who, "n": n})
+            await asyncio.sleep(pause_s)
+        await client.flush("logged", timeout=30)
+
+
+def test_brokers_that_were_told_of_different_orders_say_so(mesh):
+    config, address = configured(mesh), mesh.address()
+    one = mesh.broker("b1", None, config=config, mesh=address, **{"telemetry-interval-s": "0.2"}).ready()
+    mesh.broker("b2", address, **{"telemetry-interval-s": "0.2"}).ready()
+
+    def told() -> str:
+        with urllib.request.urlopen(f"{one.http}/mesh", timeout=10) as answer:
+            return str(json.load(answer)["trouble"])
+
+    until(lambda: "b2: was told of other orders of groups than the rest: none, not moves=total; talk=causal" in told())
+
+
+def agree(sequences: list[list[tuple[str, int]]]) -> bool:
+    """No two saw the same events in different orders, and nobody saw one twice."""
+    for one, other in combinations(sequences, 2):
+        assert len(set(one)) == len(one)
+        both = set(one) & set(other)
+        assert [each for each in one if each in both] == [each for each in other if each in both]
+    return True
+
+
+@pytest.mark.parametrize("killed", ["b1", "b3"])
+def test_all_subscribers_see_one_order_and_go_on_in_it_when_a_broker_is_killed(mesh, killed):
+    """b1 is the first to decide; b3 is not. Subscribers of the killed one go on elsewhere, and publishers too."""
+    run(kill_one, mesh, killed, patience_s=150.0)
+
+
+async def kill_one(mesh: Processes, killed: str) -> None:
+    urls = three(mesh)
+    found: dict[str, list[tuple[str, int]]] = {name: [] for name in urls}
+    async with asyncio.TaskGroup() as group:
+        clients = [
+            await gossamer.connect([url, *urls.values()], group="moves", timeout=30).__aenter__()
+            for url in urls.values()
+        ]
+        tasks = []
+        for name, client in zip(urls, clients, strict=True):
+            sub = await client.subscribe("n >= 0", buffer=10_000)
+            tasks.append(group.create_task(take(sub, found[name])))
+        publishing = [
+            group.create_task(publish([url, *urls.values()], name, 300, pause_s=0.002)) for name, url in urls.items()
+        ]
+        await asyncio.to_thread(until, lambda: len(found["b2"]) > 200, "a third of it")
+        mesh.up[killed].kill()
+        await asyncio.wait(publishing)
+        await asyncio.to_thread(until, lambda: all(len(each) == 900 for each in found.values()), "everything")
+        for task in tasks:
+            task.cancel()
+        for client in clients:
+            await client.close()
+    assert agree(list(found.values()))
+    assert found["b1"] == found["b2"] == found["b3"]
+
+
+def test_what_answers_comes_after_what_it_answers(mesh):
+    """What b2 hears of is late, and in any order. The answer, which comes from b3, waits there for its question."""
+    run(answer, mesh, patience_s=120.0)
+
+
+async def answer(mesh: Processes) -> None:
+    config, address = configured(mesh), mesh.address()
+    mesh.logger("L", config=config, mesh=address).ready()
+    faults = {"b2": {"faults": "delay=150ms"}}
+    urls = [
+        mesh.broker(name, address, config=config, **faults.get(name, {})).ready().url for name in ("b1", "b2", "b3")
+    ]
+    asking, reading, answering = [gossamer.connect(url, group="talk", timeout=30) for url in urls]
+    async with asking as one, reading as other, answering as third:
+        slow, fast = await other.subscribe(""), await third.subscribe("what = 'question'")
+        for n in range(20):
+            await one.publish({"what": "question", "n": n})
+            event = await anext(fast)
+            await third.publish({"what": "answer", "n": event.attributes["n"]})
+        seen = [(event.attributes["n"], event.attributes["what"]) for event in [await anext(slow) for _ in range(40)]]
+    for n in range(20):
+        assert seen.index((n, "question")) < seen.index((n, "answer"))
+
+
+def test_a_subscription_waits_until_there_is_an_order(mesh):
+    """Of three that are to agree on it one is missing: publishing goes on, and nothing is handed out in another."""
+    run(wait_for_order, mesh, patience_s=120.0)
+
+
+async def wait_for_order(mesh: Processes) -> None:
+    config, address = configured(mesh), mesh.address()
+    mesh.logger("L", config=config, mesh=address).ready()
+    url, _ = [mesh.broker(name, address, config=config).ready().url for name in ("b1", "b2")]
+    async with gossamer.connect(url, group="moves", timeout=30) as client:
+        waiting = asyncio.create_task(client.subscribe("", start="all"))
+        await client.publish({"n": 1}, ack="logged", timeout=20)
+        assert not waiting.done()
+        mesh.broker("b3", address, config=config).ready()
+        event = await anext(await waiting)
+        assert event.attributes == {"n": 1}
