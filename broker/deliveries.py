@@ -200,7 +200,7 @@ class Deliveries:
             self.progress.moved(packet.stream, packet.last)
             return
         if group.plain is not None:
-            vetted, events = self._vetted
+            (vetted, events), self._vetted = self._vetted, (None, [])
             if vetted is not packet:
                 events = packet.events()
             if not any(map(_relation, events)):
@@ -267,6 +267,8 @@ class Deliveries:
             selector = group.selectors[key]
             if not batch.answers(selector):
                 batch.answer(selector, places_of(matches.get(key, ())))
+        if batch.loose:
+            batch.rest()  # few ever look at it again; and what comes next is decoded where the cache is warm
 
     def _queue(
         self,
