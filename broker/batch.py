@@ -1,11 +1,12 @@
 """What came at once, as a broker matches it and keeps it for those that are behind."""
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from gossamer.matching import Selector
 from gossamer.messages.event import Attributes, Event
+from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
 from gossamer.protocol.delivery import Arrival, arrival_of
 
@@ -101,6 +102,22 @@ class Batch:
         if self.packet is None:
             return bisect_right(self.arrivals, position, key=lambda arrival: arrival.id.seq)
         return bisect_right(self.events, position, key=lambda event: event.id.seq)  # type: ignore[union-attr]
+
+    def missed(self, selector: Selector, place: int) -> Iterator[tuple[StreamId, int, int, int]]:
+        """What matches from a place on: of each stream the first and the last seq, and how many they are."""
+        if self.packet is not None:
+            places = self.places(selector)
+            start = bisect_left(places, place)
+            if start < len(places):
+                seqs = self.packet.seqs()
+                yield self.stream, seqs[places[start]], seqs[places[-1]], len(places) - start
+            return
+        found: dict[StreamId, list[int]] = {}
+        for arrival in self.arrivals[place:]:
+            if selector.matches(arrival.event.attributes):
+                found.setdefault(arrival.id.stream, []).append(arrival.id.seq)
+        for stream, seqs in found.items():
+            yield stream, seqs[0], seqs[-1], len(seqs)
 
     def newest(self, places: list[int]) -> tuple[list[int], list[int]]:
         """Which of these are the last of their key, or have none; and the others, which an eager queue would take in

@@ -375,18 +375,21 @@ class Deliveries:
             group.log_bytes -= dropped.size
             for subscriber in outrun:
                 assert subscriber.at is not None
-                self._miss(subscriber, dropped.arrivals[subscriber.at[1] :])
+                self._miss(group, subscriber, dropped)
                 subscriber.at = group.log_first, 0
 
-    def _miss(self, subscriber: Subscriber, arrivals: list[Arrival]) -> None:
-        """What a subscription could not be kept for."""
-        missed: dict[StreamId, list[int]] = {}
-        for arrival in arrivals:
-            if subscriber.selector.matches(arrival.event.attributes):
-                missed.setdefault(arrival.id.stream, []).append(arrival.id.seq)
-        for stream, seqs in missed.items():
-            subscriber.feed.shown.on_lost(stream, seqs[0], seqs[-1])
-            self._lose(subscriber, stream, seqs[0], seqs[-1], len(seqs), "the broker's log was full")
+    def _miss(self, group: Audience, subscriber: Subscriber, dropped: Batch) -> None:
+        """What a subscription could not be kept for. It is told when it takes something, or in a while: one who takes
+        nothing is not to be sent a word for each packet."""
+        assert subscriber.at is not None
+        for stream, first, last, count in dropped.missed(subscriber.selector, subscriber.at[1]):
+            subscriber.feed.shown.on_lost(stream, first, last)
+            subscriber.lost += count
+            group.counters.events_lost += count
+            known = subscriber.gaps.get(stream)
+            subscriber.gaps[stream] = Gap(
+                subscriber.sub, stream, first if known is None else known.first, last, "the broker's log was full"
+            )
 
     def _lose(self, subscriber: Subscriber, stream: StreamId, first: int, last: int, count: int, reason: str) -> None:
         subscriber.lost += count
@@ -603,6 +606,7 @@ class Deliveries:
             for key in group.selectors:
                 subscriber = self.subscribers[key]
                 if subscriber.feed.behind or len(subscriber.feed):
+                    self._tell(subscriber, obsoleted=False)
                     continue
                 if subscriber.untold:
                     subscriber.untold = False
@@ -645,6 +649,8 @@ class Deliveries:
 
     def _drain(self, subscriber: Subscriber) -> None:
         feed, group = subscriber.feed, self._groups[subscriber.group]
+        if subscriber.ready:
+            self._tell(subscriber, obsoleted=False)
         while subscriber.ready and (len(feed) or feed.behind):
             items = feed.take(min(TAKE_EVENTS_MAX, subscriber.credit), TAKE_BYTES_MAX) if len(feed) else ()
             if items:
@@ -656,12 +662,14 @@ class Deliveries:
                 self._read_on(group, subscriber)
                 if feed.behind and not len(feed):
                     break  # all that was read is sent
-        if subscriber.lost + feed.lost != subscriber.told[1] and subscriber.outlet.open:
-            self._tell(subscriber)
 
-    def _tell(self, subscriber: Subscriber) -> None:
+    def _tell(self, subscriber: Subscriber, *, obsoleted: bool = True) -> None:
+        """Tell what was lost, and (or only with that) how many were obsolete, if that is not known."""
+        for gap in subscriber.gaps.values():
+            subscriber.outlet.deliver(encode(gap))
+        subscriber.gaps.clear()
         told = subscriber.feed.obsoleted, subscriber.lost + subscriber.feed.lost
-        if told != subscriber.told:
+        if told != subscriber.told and (obsoleted or told[1] != subscriber.told[1]):
             subscriber.told = told
             subscriber.outlet.deliver(encode(Counts(subscriber.sub, *told)))
 

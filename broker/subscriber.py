@@ -7,7 +7,8 @@ from typing import Protocol
 from gossamer.broker.reading import Reading
 from gossamer.matching import Selector
 from gossamer.messages.event import Attributes
-from gossamer.messages.session import Subscribe
+from gossamer.messages.ids import StreamId
+from gossamer.messages.session import Gap, Subscribe
 from gossamer.protocol.delivery import Feed
 from gossamer.protocol.purging import Semantic
 from gossamer.protocol.tally import Tally
@@ -33,6 +34,7 @@ class Subscriber:
         "at",
         "buffer",
         "feed",
+        "gaps",
         "granted",
         "group",
         "key",
@@ -65,6 +67,8 @@ class Subscriber:
         self.sent = 0
         self.lost = 0
         self.told = (0, 0)
+        self.gaps: dict[StreamId, Gap] = {}
+        """What fell out of the log before it was read, of each stream, and it has not been told."""
         self.untold = False
         """It is live again, and has not been told so."""
         self.reading: Reading | None = None

@@ -29,11 +29,14 @@ class Consumer:
         self.events: list[tuple[str, int]] = []
         self.received = 0
         self.obsoleted = self.lost = 0
+        self.runs: list[int] = []
+        self.gaps: list[tuple[int, int]] = []
         self.reception = Reception()
 
     def deliver(self, frame: bytes) -> None:
         match decode_from_broker(frame):
             case Run() as run:
+                self.runs.append(len(run.events()))
                 for event in run.events():
                     self._take(Item(event))
             case Items() as items:
@@ -48,8 +51,8 @@ class Consumer:
                         self._take(Item(event, tuple(Left(*each) for each in left)))
             case Counts() as counts:
                 self.obsoleted, self.lost = counts.obsoleted, counts.lost
-            case Gap():
-                pass
+            case Gap() as gap:
+                self.gaps.append((gap.first, gap.last))
 
     def _take(self, item: Item) -> None:
         self.received += 1
@@ -154,6 +157,45 @@ def test_what_falls_out_of_the_log_is_counted_and_told() -> None:
     deliveries.flush()
     assert outlet.lost > 50
     assert outlet.lost + len(outlet.events) == 100
+
+
+def test_who_takes_nothing_is_told_of_its_losses_once_in_a_while() -> None:
+    deliveries, stream = Deliveries(log_bytes_max=2_000), "default/~a-1.0"
+    outlet = Consumer()
+    subscriber = deliveries.add(outlet, "default", Subscribe(0, "n >= 50", 0))
+    for n in range(100):
+        deliveries.on_packet(pack(stream, 2 * n, [Content(attributes={"n": n}, body=bytes(100)), Content()]))
+        deliveries.flush()
+    assert (outlet.gaps, outlet.lost) == ([], 0)
+    deliveries.reach()
+    ((first, last),) = outlet.gaps
+    assert (first, outlet.lost) == (100, (last - first) // 2 + 1)
+    deliveries.reach()
+    deliveries.grant(subscriber, 1_000)
+    deliveries.flush()
+    assert [seq for _, seq in outlet.events] == list(range(last + 2, 200, 2))
+    assert len(outlet.gaps) == 1
+    assert outlet.lost + len(outlet.events) == 50
+
+
+def test_who_is_behind_gets_batches_whole_unless_its_buffer_is_too_small() -> None:
+    deliveries, stream = Deliveries(), "default/~a-1.0"
+    large, small = Consumer(), Consumer()
+    subscribers = [
+        deliveries.add(outlet, "default", Subscribe(sub, "", 0, buffer))
+        for sub, (outlet, buffer) in enumerate([(large, 100), (small, 10)])
+    ]
+    for n in range(4):
+        deliveries.on_packet(pack(stream, 40 * n, [Content(attributes={"n": n})] * 40))
+    for total in range(0, 161, 8):
+        for subscriber in subscribers:
+            deliveries.grant(subscriber, total)
+        deliveries.flush()
+    assert large.runs == [40, 40, 40, 40]
+    assert small.runs == [8] * 20
+    for outlet, subscriber in zip((large, small), subscribers, strict=True):
+        assert [seq for _, seq in outlet.events] == list(range(160))
+        assert (subscriber.sent, subscriber.feed.delivered, subscriber.feed.behind) == (160, 160, False)
 
 
 def test_a_packet_of_marks_alone_is_passed_over() -> None:
