@@ -180,13 +180,14 @@ class Sender:
         if reason is not None or outgoing is None:
             self._ctx.emit(Refused(packet.stream, packet.count, reason or ""))
             return []
-        packet = packet.cut(max(packet.first, outgoing.next), packet.last)
+        if packet.first < outgoing.next:
+            packet = packet.cut(outgoing.next, packet.last)
         self._keep(outgoing, packet)
         self._sent(outgoing)
         if outgoing.numbers is not None:
             self._extend(outgoing)
         if not self._membership.has_loggers and not self.faults:
-            self._free(outgoing)  # nobody's word is needed, so nobody's is waited for
+            self._free(outgoing, everything=True)  # nobody's word is needed, so nobody's is waited for
         elif outgoing.acks and max(outgoing.acks.values()) >= packet.last:
             self._free(outgoing)  # it was published elsewhere before, and they have said so
         return [packet]
@@ -316,10 +317,10 @@ class Sender:
             self._over.add(stream)
             self._ctx.emit(Refused(stream, len(outgoing.queued), reason))
 
-    def _free(self, outgoing: Outgoing) -> None:
-        """Forget what enough others keep."""
+    def _free(self, outgoing: Outgoing, *, everything: bool = False) -> None:
+        """Forget what enough others keep, or everything."""
         last = outgoing.acked
-        while outgoing.unlogged and self._is_kept(outgoing, outgoing.unlogged[0]):
+        while outgoing.unlogged and (everything or self._is_kept(outgoing, outgoing.unlogged[0])):
             packet = outgoing.unlogged.popleft()
             self.bytes -= len(packet.blob)
             last = packet.last

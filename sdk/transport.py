@@ -96,6 +96,9 @@ GRACE_MS, GRACE_MAX_MS = 20, 400
 CLOSE_S = 1.0
 """So long a client that ends may take to send what it has."""
 NEVER = float("inf")
+SESSIONS = (Welcome, Refusal, Farewell)
+"""What makes or breaks a session."""
+_FULL = suppress(zmq.Again)
 _NOBLOCK, _POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # the enums take longer than the calls
 
 
@@ -641,7 +644,7 @@ class Transport:
 
     def _take_here(self, message: FromBroker, size: int) -> None:
         """In the application's thread: what makes or breaks a session is for ours."""
-        if isinstance(message, Welcome | Refusal | Farewell):
+        if type(message) in SESSIONS:
             self._command(lambda: self._take(message, size))
         else:
             self._take(message, size)
@@ -726,7 +729,7 @@ class Transport:
     def _send(self, message: FromClient) -> None:
         self._sent = True
         if self._dealer is not None:
-            with suppress(zmq.Again):  # unbounded, as long as there is a connection; without one there is no session
+            with _FULL:  # unbounded, as long as there is a connection; without one there is no session
                 self._dealer.send(encode(message), _NOBLOCK)
 
 
