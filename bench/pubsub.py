@@ -5,8 +5,8 @@ Throughput is at full speed, from the first publish call to the last event in th
 time and take turns, since the machine is shared and noisy; of the rounds the best counts, since noise only adds. What
 is lost is counted over all rounds.
 
-Beside the plain way there are ways of Gossamer's own: to 100 subscribers, through a second broker, with a logger, and
-beside a consumer that is far too slow.
+Beside the plain way there are ways of Gossamer's own: to one who looks at the attributes, to 100 subscribers, through a
+second broker, with a logger, and beside a consumer that is far too slow.
 """
 
 import json
@@ -26,8 +26,8 @@ from typing import Any
 from gossamer.bench.systems import BODY_BYTES, SYSTEMS, Gossamer, free_port
 from gossamer.messages.errors import GossamerError, UsageError
 
-PEERS = tuple(name for name in SYSTEMS if name != "gossamer")
-WAYS = ("fanout", "second_broker", "logging", "slow_consumer")
+PEERS = tuple(name for name in SYSTEMS if not name.startswith("gossamer"))
+WAYS = ("attributes", "fanout", "second_broker", "logging", "slow_consumer")
 ROUNDS = 2
 RATE = 1_000
 WARM = 2_000
@@ -149,6 +149,11 @@ def peer(stack: ExitStack, name: str) -> Setup:
     return _setup(stack, name, url, url, [server])
 
 
+def attributes(stack: ExitStack) -> Setup:
+    url, server = _serve(stack, Gossamer().server)
+    return _setup(stack, "gossamer, attributes", url, url, [server])
+
+
 def fanout(stack: ExitStack) -> Setup:
     url, server = _serve(stack, Gossamer().server)
     found = _setup(stack, "gossamer", url, url, [server], FANOUT_PROCESSES, FANOUT_CLIENTS)
@@ -186,6 +191,7 @@ def slow_consumer(stack: ExitStack) -> Setup:
 
 ANYWHERE = "tcp://127.0.0.1:0"
 MAKERS: dict[str, Callable[[ExitStack], Setup]] = {
+    "attributes": attributes,
     "fanout": fanout,
     "second_broker": second_broker,
     "logging": logging,

@@ -48,6 +48,7 @@ def measure(cpu_us: dict[str, float]) -> dict[str, float]:
         sending = _cost(lambda: encode(run))
         decoding = _cost(lambda: decode_from_broker(frame)) + _cost(run.events)
         iterating = _iterating(run)
+        looking = _cost(lambda: [each.attributes for each in run.events()]) - _cost(run.events)
     steps = {
         "publisher": {
             "publish: check": check,
@@ -68,6 +69,7 @@ def measure(cpu_us: dict[str, float]) -> dict[str, float]:
         found |= {name: round(max(0.0, cost), 3) for name, cost in each.items()}
         left = cpu_us[process] - sum(each.values())
         found[f"{'broker' if process == 'server' else process}: sockets, threads and all else"] = round(left, 3)
+    found["one who looks at the attributes: decode them"] = round(looking, 3)
     return found
 
 

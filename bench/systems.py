@@ -83,6 +83,10 @@ def _python(code: str) -> list[str]:
 class Gossamer:
     command = _python("from gossamer.cli.main import main; main()")
 
+    def __init__(self, attributes: bool = False) -> None:
+        """Whether its subscriber looks at the attributes, too, which are decoded only then."""
+        self._attributes = attributes
+
     def lacks(self) -> None:
         return None
 
@@ -98,8 +102,12 @@ class Gossamer:
         async with gossamer.connect(url) as client:
             sub = await client.subscribe(SELECTOR)
             ready()
+            if self._attributes:
+                async for event in sub:
+                    _ = event.attributes  # type: ignore[union-attr]  # there are no notices unless one asks for them
+                    take(event.body)  # type: ignore[union-attr]
             async for event in sub:
-                take(event.body)  # type: ignore[union-attr]  # there are no notices unless one asks for them
+                take(event.body)  # type: ignore[union-attr]
 
     async def publisher(self, url: str) -> "GossamerPublisher":
         import gossamer
@@ -369,6 +377,7 @@ class ZmqPublisher:
 
 SYSTEMS: dict[str, System] = {
     "gossamer": Gossamer(),
+    "gossamer, attributes": Gossamer(attributes=True),
     "nats": Nats(),
     "redis": Redis(),
     "mqtt": Mqtt(),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 PEERS = "nats,redis,mqtt,zenoh,zmq"
-WAYS = "fanout,second_broker,logging,slow_consumer"
+WAYS = "attributes,fanout,second_broker,logging,slow_consumer"
 
 
 def bench(

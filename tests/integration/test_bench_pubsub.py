@@ -17,7 +17,7 @@ def bench(*arguments, capsys):
 
 
 def test_one_line_of_json_with_a_figure_for_each(capsys):
-    code, out, err = bench("--peers", "zmq", "--ways", "second_broker", capsys=capsys)
+    code, out, err = bench("--peers", "zmq", "--ways", "second_broker,attributes", capsys=capsys)
     assert code == 0, err
     (line,) = out.splitlines()
     document = json.loads(line)
@@ -27,7 +27,7 @@ def test_one_line_of_json_with_a_figure_for_each(capsys):
         assert figures["throughput"] > 0
         assert 0 < figures["p50_us"] <= figures["p99_us"]
     own = document["gossamer"]
-    assert own["lost"] == own["second_broker"]["lost"] == 0
+    assert own["lost"] == own["second_broker"]["lost"] == own["attributes"]["lost"] == 0
     assert set(own["ratios"]) == {"zmq"}
 
 
