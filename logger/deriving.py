@@ -17,11 +17,11 @@ from sqlalchemy.exc import DBAPIError
 
 from gossamer.logger.databases import Database, Unfit, trouble
 from gossamer.logger.pages import Pages
-from gossamer.logger.rows import COLUMNS, Row, bare, event_id, ids_of, rows
+from gossamer.logger.rows import COLUMNS, Row, bare, columns, event_id, ids_of, rows
 from gossamer.logger.schema import DERIVED
 from gossamer.messages.errors import PeerError
-from gossamer.messages.event import Event
-from gossamer.messages.ids import SYSTEM_GROUP, group_of
+from gossamer.messages.event import Content, Event
+from gossamer.messages.ids import SYSTEM_GROUP, EventId, StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.protocol.obsolescence import named
 
@@ -47,6 +47,7 @@ _KEEP_DERIVED = """
 _TELEMETRY = ("id", "type", "node", "key", "published_ns", "logged_ns", "deleted", "attributes")
 
 Logged = tuple[int, int, Packet]
+Columns = dict[str, list[Any]]
 _Place = tuple[int | float | Decimal, str, int, int, bool]
 """Place, stream, seq, id, deleted: as they are compared."""
 _Newest = dict[tuple[str, int, str], _Place]
@@ -87,9 +88,11 @@ class Deriving:
                 try:
                     self._make([(number, logged_ns, packet)], number)
                 except Unfit:
-                    self._write(bare(number, logged_ns, packet), [], {}, {}, number)
+                    found: Columns = {name: [] for name in COLUMNS}
+                    _add(found, bare(number, logged_ns, packet))
+                    self._write(found, [], {}, {}, number)
                     self.spoilt += packet.count
-            self._write([], [], {}, {}, page.last)
+            self._write({"id": []}, [], {}, {}, page.last)
         self.number = page.last
         return True
 
@@ -109,22 +112,30 @@ class Deriving:
                 connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE id BETWEEN ? AND ?", ids_of(first, last))
 
     def _make(self, packets: Iterable[Logged], last: int) -> None:
-        found: list[Row] = []
+        found: Columns = {name: [] for name in COLUMNS}
         told: list[tuple[object, ...]] = []
         newest: _Newest = {}
         noted: _Noted = {}
         for number, logged_ns, packet in packets:
-            made, events = rows(number, logged_ns, packet)
-            found += made
-            self.spoilt += len(made) - len(events)
-            self._take_newest(newest, noted, number, packet.first, events)
-            if group_of(packet.stream) == SYSTEM_GROUP:
-                told += _telemetry(made, events)
+            is_telemetry = group_of(packet.stream) == SYSTEM_GROUP
+            table = None if is_telemetry else columns(number, logged_ns, packet)
+            if table is not None:
+                for name, values in table.values.items():
+                    found[name].extend(values)
+                seqs, contents = table.seqs, table.contents
+            else:
+                made, events = rows(number, logged_ns, packet)
+                _add(found, made)
+                self.spoilt += len(made) - len(events)
+                if is_telemetry:
+                    told += _telemetry(made, events)
+                seqs, contents = [event.id.seq for event in events if event.id is not None], events
+            self._take_newest(newest, noted, (number, packet.first), packet.stream, zip(seqs, contents, strict=True))
         self._write(found, told, newest, noted, last)
 
     def _write(
         self,
-        found: list[Row],
+        found: Columns,
         told: list[tuple[object, ...]],
         newest: _Newest,
         noted: _Noted,
@@ -133,8 +144,8 @@ class Deriving:
         kept = [(*at, at[0].partition("/")[0], *what) for at, what in newest.items()]
         try:
             with self._database.turn, self._engine.begin() as connection:
-                if found:
-                    self._database.copy(connection, "events", COLUMNS, found)
+                if found["id"]:
+                    self._database.fill(connection, "events", found)
                 if told:
                     self._database.copy(connection, "telemetry", _TELEMETRY, told)
                 if kept:
@@ -146,18 +157,25 @@ class Deriving:
                 connection.exec_driver_sql(_KEEP_DERIVED, (str(last),))
         except DBAPIError as error:
             raise trouble(self._database.name, error) from None
-        self.events += len(found)
+        self.events += len(found["id"])
 
-    def _take_newest(self, newest: _Newest, noted: _Noted, number: int, first: int, events: list[Event]) -> None:
-        for event in events:
+    def _take_newest(
+        self,
+        newest: _Newest,
+        noted: _Noted,
+        at: tuple[int, int],
+        stream: StreamId,
+        events: Iterable[tuple[int, Content | Event]],
+    ) -> None:
+        """`at` is the number of their packet, and its first seq."""
+        number, first = at
+        for seq, event in events:
             relation, key = event.relation, event.key
             if key is None and relation is None:
                 continue
-            assert event.id is not None
-            stream, seq = event.id
             id = event_id(number, seq - first)
             if self.notes and relation is not None and relation.part is None:
-                noted.update((older, (stream, seq)) for older in named(event.id, relation))
+                noted.update((older, (stream, seq)) for older in named(EventId(stream, seq), relation))
             if relation is not None and relation.commit is not None:
                 _keep(newest, (stream, 1, ""), (0, stream, seq, id, False))
                 self._take_parts(newest, stream, seq - relation.commit.parts, seq - 1)
@@ -183,6 +201,11 @@ class Deriving:
                     _keep(
                         newest, (stream, 0, event.key), (0, stream, seq, event_id(number, seq - start), event.deleted)
                     )
+
+
+def _add(found: Columns, made: list[Row]) -> None:
+    for name, values in zip(COLUMNS, zip(*made, strict=True), strict=False):
+        found[name].extend(values)
 
 
 def _keep(newest: _Newest, at: tuple[str, int, str], new: _Place, noted: _Noted | None = None) -> None:

@@ -4,9 +4,8 @@ A packet that its publisher's broker should have refused is made into rows event
 as a row that says so (no attributes, the bytes as they came as its body), and stops nobody else's.
 """
 
-from collections.abc import Iterable
-from itertools import repeat
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,37 +42,59 @@ def number_of(id: int) -> int:
 
 def rows(number: int, logged_ns: int, packet: Packet) -> tuple[list[Row], list[Event]]:
     """The rows of a packet, and its events as far as they can be read."""
-    try:
-        events = packet.events()
-    except PeerError:
+    table = columns(number, logged_ns, packet)
+    if table is None:
         return _one_by_one(number, logged_ns, packet)
+    return list(zip(*table.values.values(), strict=True)), packet.events()
+
+
+class Table(NamedTuple):
+    """The rows of a packet, by column."""
+
+    values: dict[str, Sequence[Any]]
+    seqs: Sequence[int]
+    contents: Sequence[Content | Event]
+
+
+def columns(number: int, logged_ns: int, packet: Packet) -> Table | None:
+    """None if it has to be looked at event by event."""
+    try:
+        events = packet.contents()
+    except PeerError:
+        return None
     attributes = _json.encode_lines([event.attributes for event in events]).decode()
-    if "\\u0000" in attributes or any(event.key is not None and "\0" in event.key for event in events):
-        return _one_by_one(number, logged_ns, packet)  # PostgreSQL has no NUL in text
+    keys = [event.key for event in events]
+    if "\\u0000" in attributes or "\0" in "".join(filter(None, keys)):
+        return None  # PostgreSQL has no NUL in text
     sizes = packet.table()
-    seqs: Iterable[int] = range(packet.first, packet.last + 1)
+    seqs: Sequence[int] = range(packet.first, packet.last + 1)
     if packet.holes:
         seqs = [seq for seq, size in zip(seqs, sizes, strict=True) if size]
         sizes = tuple(size for size in sizes if size)
-    base = event_id(number, -packet.first)
-    found = zip(
-        [base + seq for seq in seqs],
-        repeat(group_of(packet.stream)),
-        repeat(packet.stream),
+    base, count = event_id(number, -packet.first), len(events)
+    relations = [event.relation for event in events]
+    notes: list[str | None] = [None] * count
+    if any(relations):
+        notes = [
+            None if relation is None else annotation(packet.stream, seq, relation)
+            for seq, relation in zip(seqs, relations, strict=True)
+        ]
+    values: tuple[Sequence[Any], ...] = (
+        range(base + packet.first, base + packet.last + 1) if not packet.holes else [base + seq for seq in seqs],
+        [group_of(packet.stream)] * count,
+        [packet.stream] * count,
         seqs,
         [event.time_ns for event in events],
-        repeat(logged_ns),
-        [event.key for event in events],
+        [logged_ns] * count,
+        keys,
         [event.rank for event in events],
-        [None if event.relation is None else annotation(packet.stream, seq, event.relation)
-         for seq, event in zip(seqs, events, strict=True)],
-        attributes.split("\n"),
+        notes,
+        attributes.split("\n")[:count],
         [event.body for event in events],
         sizes,
         [event.deleted for event in events],
-        strict=False,
-    )  # fmt: skip
-    return list(found), events
+    )
+    return Table(dict(zip(COLUMNS, values, strict=True)), seqs, events)
 
 
 def annotation(stream: StreamId, seq: int, relation: Relation) -> str:

@@ -44,6 +44,8 @@ _Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Call
 
 
 SHARE_S = 0.25
+ANSWER_BYTES = 64 * 1024
+"""What counts as one answer, of those that a logger gives a second."""
 LOADS_MAX = 8
 """Reads for repairs under way, one for each who asks: a thousand of them would keep the disk from writing."""
 READS_MAX = 64
@@ -302,9 +304,8 @@ class LoggerRole:
             _append(gone, span.stream, collected.ranges())
             _append(void, span.stream, never.ranges())
             # What may still come costs nothing: a request that cannot be answered must not starve one that can.
-            cost = len(packets) - before + len(from_disk) + len(collected) + len(never)
-            self._tokens -= cost
-            self._served[sender] = self._served.get(sender, 0) + cost
+            runs = IntervalSet((packet.first, packet.last) for packet in packets[before:])
+            self._spend(sender, len(runs) + len(from_disk) + len(collected) + len(never), packets[before:])
         self._send_packets(sender, packets)
         if gone:
             self._ctx.send(sender, Gone(tuple(gone), False))
@@ -321,6 +322,7 @@ class LoggerRole:
         if to == self._ctx.node:
             return packets
         if to is not None:
+            self._spend(to, 0, packets)
             self._send_packets(to, packets)
         return ()
 
@@ -332,6 +334,12 @@ class LoggerRole:
     def _send_packets(self, to: NodeId, packets: Iterable[Packet]) -> None:
         if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
             self._ctx.send(to, Repair(chosen))
+
+    def _spend(self, sender: NodeId, count: int, packets: Iterable[Packet]) -> None:
+        """So many answers, and one for each so many bytes of them."""
+        cost = count + sum(len(packet.blob) for packet in packets) // ANSWER_BYTES
+        self._tokens -= cost
+        self._served[sender] = self._served.get(sender, 0) + cost
 
     def _may_answer(self, sender: NodeId) -> bool:
         """A token bucket of a quarter of a second's answers: what is over the limit is not answered but said. While

@@ -620,10 +620,14 @@ class Node:
             self.repair.on_logger_answer()
         self.tally.way = "logger" if from_logger else "gossip"
         mended = False
+        repaired: dict[StreamId, None] = {}
         for packet in message.packets:
-            self._accept(packet, from_logger or self.seeker.asks_for(packet.stream))
+            if self._accept(packet, from_logger or self.seeker.asks_for(packet.stream)):
+                repaired[packet.stream] = None
             if self.mending:
                 mended |= self.mending.on_repair(packet, lambda packet: from_logger or self._holds_for(packet))
+        if from_logger and repaired:
+            self.repair.on_repaired(sender, repaired)
         if mended and self.mending:
             self.mending.ask(sender)
         self.tally.way = "late"

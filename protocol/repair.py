@@ -217,6 +217,21 @@ class Repair:
         self._recover(loggers)
         return self._fly(peers, target, logger=False) if target is not None else ()
 
+    def on_repaired(self, logger: NodeId, streams: Iterable[StreamId]) -> None:
+        """A logger has sent some of what is missing: ask it for what follows, at once. A piece a round would be a
+        megabyte in a quarter of a second, and who was away lacks gigabytes."""
+        lacks: Lacks = {}
+        for name in streams:
+            stream = self._open.get(name)
+            if stream is not None and stream.gaps is not None:
+                for first, last in self._worth_asking(stream):
+                    parts = stream.gaps.missing.overlap(first, last)
+                    for part in parts:
+                        stream.gaps.asked.remove(*part)
+                    _extend(lacks, stream, [free for part in parts for free in stream.gaps.awaited.gaps(*part)])
+        if lacks:
+            self._ctx.send(logger, Recover(self._fly(lacks, logger, logger=True)))
+
     def _recover(self, lacks: Lacks) -> None:
         if not lacks:
             return

@@ -175,6 +175,10 @@ class Processes:
         """A logger that hands over what it keeps, and leaves."""
         return self._start("logger", "--leave", name=name, peer=peer, store=self.store_url(name), **options)
 
+    def compacting(self, name: str, peer: str) -> Process:
+        """A logger that drops what is obsolete."""
+        return self._start("logger", "--compact", name=name, peer=peer, store=self.store_url(name))
+
     def member(self, name: str, *peers: str, **options: Any) -> Member:
         member = Member(name=name, peers=peers, **options)
         self._members.append(member)
