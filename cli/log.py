@@ -1,6 +1,7 @@
 """`gossamer log`: what a store has, in the order in which it was logged; also while a logger writes to it."""
 
 import json
+import os
 import re
 import sys
 import time
@@ -70,6 +71,10 @@ def log(
                             left -= 1
                             if not left:
                                 return
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough (`| head`). What is left in the buffer must not be tried again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         pages.close()
         if unread:

@@ -170,8 +170,12 @@ class Storage:
     def number_at(self, time_ns: int) -> int:
         return next((number - 1 for number, logged_ns, _ in self._log if logged_ns >= time_ns), self._number)
 
-    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int:
+    def number_after(
+        self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0, *, over: bool = True
+    ) -> int:
         for number, _, packet in self._log:
+            if not over and packet.stream not in positions and packet.stream in self._retired:
+                continue
             position = positions.get(packet.stream, -1 if number > others else packet.last)
             if group in (None, group_of(packet.stream)) and packet.last > position:
                 return number - 1

@@ -21,8 +21,9 @@ from gossamer.logger.schema import SCHEMA_VERSION, version_of
 from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import EVENTS_MAX, Packet
-from gossamer.messages.wire import Span
+from gossamer.messages.wire import Retired, Span
 from gossamer.protocol.intervals import IntervalSet
+from gossamer.protocol.retired import RetiredStreams
 
 ROWS_MAX = 4_096
 """Packets of a page. Without a limit PostgreSQL would sort all that follow, for each page."""
@@ -55,6 +56,7 @@ _FIND = """
 _DERIVED = "SELECT value FROM meta WHERE name = 'derived'"
 _LAST = "SELECT COALESCE(MAX(number), 0) FROM packets"
 _HIGHEST_AFTER = "SELECT number, highest_ns FROM packets WHERE number > ? ORDER BY number LIMIT 1"
+_RETIRED = "SELECT issuer, ranges FROM retired"
 _STREAMS = "SELECT stream, number FROM streams WHERE substr(stream, 1, ?) = ?"
 _FIRST_BEYOND = """
     SELECT MIN(number) FROM packets
@@ -189,13 +191,18 @@ class Pages:
                     low = found[0]
         return int(low)
 
-    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int:
+    def number_after(
+        self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0, *, over: bool = True
+    ) -> int:
         """A cursor: nothing beyond these positions has a lower number, or that one. Streams that are not named count
-        from the cursor `others` on; with a group, only its streams do."""
+        from the cursor `others` on, those that are over only with `over`; with a group, only its streams do."""
         with self.snapshot() as connection:
+            retired = RetiredStreams()
+            for issuer, ranges in () if over else connection.exec_driver_sql(_RETIRED):
+                retired.merge((Retired(issuer, msgspec.json.decode(ranges, type=tuple[tuple[int, int], ...])),))
             found: list[int] = [connection.exec_driver_sql(_LAST).scalar_one() + 1]
             for stream, number in connection.exec_driver_sql(_STREAMS, _prefix(group)):
-                if stream not in positions:
+                if stream not in positions and stream not in retired:
                     found.append(max(number, others + 1))
             for stream, position in positions.items():
                 if group is None or group_of(stream) == group:

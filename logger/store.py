@@ -31,6 +31,7 @@ from gossamer.messages.wire import Member, Retired, Span
 from gossamer.protocol.effects import Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 
+AGE_STEPS = 256
 _encoder = msgspec.msgpack.Encoder()
 
 _PACKET_COLUMNS = ("number", "stream", "first", "last", "checksum", "bytes", "logged_ns", "highest_ns")
@@ -148,6 +149,8 @@ class Store:
         self._retired: dict[str, IntervalSet] = {}
         self._members: dict[NodeId, Member] = {}
         self._bookmarks: dict[NodeId, dict[StreamId, int]] = {}
+        self._ages: dict[StreamId, list[tuple[int, int]]] = {}
+        """Of what was there when the store was opened: up to where each stream was logged when, in steps."""
         self._staged = _Staged()
         self.in_doubt = False
         """A commit failed: it may be on disk all the same."""
@@ -176,6 +179,7 @@ class Store:
             tuple(self._members.values()),
             tuple(Retired(issuer, numbers.ranges()) for issuer, numbers in self._retired.items()),
             {name: dict(vector) for name, vector in self._bookmarks.items()},
+            {name: _told_ago(ages, self._clock_ns()) for name, ages in self._ages.items()},
         )
 
     def load(self, spans: Iterable[Span]) -> tuple[Packet, ...]:
@@ -236,9 +240,11 @@ class Store:
         """A cursor: everything logged at or after that time has a higher number."""
         return self._pages.number_at(time_ns)
 
-    def number_after(self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0) -> int:
+    def number_after(
+        self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0, *, over: bool = True
+    ) -> int:
         """A cursor: nothing beyond these positions has a lower number, or that one."""
-        return self._pages.number_after(positions, group, others)
+        return self._pages.number_after(positions, group, others, over=over)
 
     def passed(self, spans: Iterable[Span], number: int) -> tuple[Span, ...]:
         """What of these was logged up to that number."""
@@ -269,12 +275,14 @@ class Store:
             self._stream(name).collected = last
             if upto >= last:
                 swept.append((name, last))
-        for name, first, last in connection.exec_driver_sql(
-            "SELECT stream, first, last FROM packets ORDER BY stream, first"
+        now_ns = self._clock_ns()
+        for name, first, last, logged_ns in connection.exec_driver_sql(
+            "SELECT stream, first, last, logged_ns FROM packets ORDER BY stream, first"
         ):
             stream = self._stream(name)
             if last > stream.collected:
                 stream.stored.add(max(first, stream.collected + 1), last)
+                _grow(self._ages.setdefault(name, []), logged_ns, last, now_ns)
         for name, first, last in connection.exec_driver_sql("SELECT stream, first, last FROM voids"):
             self._stream(name).void.add(first, last)
         for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last, floor FROM promises"):
@@ -515,6 +523,20 @@ class Store:
             engine.dispose()
             raise
         return engine
+
+
+def _grow(ages: list[tuple[int, int]], logged_ns: int, last: int, now_ns: int) -> None:
+    """Steps are the coarser the longer ago they are; each is as old as the youngest in it."""
+    if ages:
+        logged_ns = max(logged_ns, ages[-1][0])
+        if logged_ns - ages[-1][0] <= max(0, now_ns - logged_ns) // AGE_STEPS:
+            ages[-1] = (logged_ns, last)
+            return
+    ages.append((logged_ns, last))
+
+
+def _told_ago(ages: list[tuple[int, int]], now_ns: int) -> tuple[tuple[float, int], ...]:
+    return tuple((max(0, now_ns - logged_ns) / 1e9, last) for logged_ns, last in ages)
 
 
 def _is_fit(record: Record) -> bool:

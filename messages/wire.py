@@ -484,6 +484,8 @@ class Beginning(_Part, frozen=True):
     positions: Annotated[dict[StreamId, Last], Entries]
     since_ns: Time = 0
     latest: bool = False
+    had: bool = False
+    """Streams that are over, and not named, were had."""
 
 
 class Read(_Message, frozen=True, tag=40):

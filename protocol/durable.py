@@ -17,6 +17,7 @@ which nothing was heard for `expire_s` is expelled like any member. Its bookmark
 exactly what is gone.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from gossamer.messages.errors import UsageError
@@ -107,6 +108,10 @@ class Held:
             self.changed.pop(stream, None)
             self.changed[stream] = self.version
 
+    def forget(self, stream: StreamId) -> None:
+        self.vector.pop(stream, None)
+        self.changed.pop(stream, None)
+
     def untold(self, confirmed: int) -> list[StreamId]:
         """What has changed since a version, oldest first."""
         found = []
@@ -121,7 +126,7 @@ class Held:
 class Durables:
     """A broker's side: those that are attached here, or about to be."""
 
-    __slots__ = ("_attaching", "_ctx", "_is_over", "_membership", "_snapshot", "_turn", "held")
+    __slots__ = ("_attaching", "_ctx", "_is_over", "_membership", "_over", "_snapshot", "_turn", "held")
 
     def __init__(
         self,
@@ -137,6 +142,8 @@ class Durables:
         self._snapshot = snapshot
         self._attaching: dict[NodeId, _Attaching] = {}
         self._turn = 0
+        self._over: deque[tuple[float, StreamId]] = deque()
+        """Streams that are over and named by some bookmark, and until when something of them may be in a log."""
         self.held: dict[NodeId, Held] = {}
 
     @property
@@ -192,8 +199,16 @@ class Durables:
         """Everyone has it, these too."""
         for held in self.held.values():
             if whole(group_of(stream)) not in held.vector:
-                held.vector.pop(stream, None)
-                held.changed.pop(stream, None)
+                held.forget(stream)
+            elif stream in held.vector:
+                self._over.append((self._ctx.now + self._ctx.config.expire_s, stream))
+
+    def _forget_expired(self) -> None:
+        """Streams that were over so long ago that no logger has anything of them need not be named any more."""
+        while self._over and self._over[0][0] <= self._ctx.now:
+            _, stream = self._over.popleft()
+            for held in self.held.values():
+                held.forget(stream)
 
     # What the others say --------------------------------------------------------------------------------------------
 
@@ -231,6 +246,7 @@ class Durables:
 
     def on_round(self) -> None:
         """Ask again; tell what was taken, of some in turn."""
+        self._forget_expired()
         patience = self._ctx.round - PATIENCE_ROUNDS
         for name, attaching in list(self._attaching.items()):
             silent = tuple(node for node in self._loggers if node not in attaching.answered)
@@ -374,6 +390,11 @@ class Bookmarks:
         for vector in self.positions.values():
             if whole(group_of(stream)) not in vector:
                 vector.pop(stream, None)
+
+    def forget(self, stream: StreamId) -> None:
+        """It is over, and no logger has anything of it any more: nobody can come back to it."""
+        for vector in self.positions.values():
+            vector.pop(stream, None)
 
 
 def _later(ctx: Context, epoch: int, holder: int) -> int:

@@ -203,3 +203,5 @@ class Stored(Struct, frozen=True):
     members: tuple[Member, ...] = ()
     retired: tuple[Retired, ...] = ()
     bookmarks: dict[NodeId, dict[StreamId, int]] = {}
+    ages: dict[StreamId, tuple[tuple[float, int], ...]] = {}
+    """How many seconds ago each stream was logged up to where, in steps."""

@@ -103,14 +103,21 @@ class Log:
                 self.logged_at.append((now, self.prefix))
         return self.prefix > start
 
+    def grow_old(self, now: float, ages: Iterable[tuple[float, int]]) -> None:
+        """It was logged in an earlier life, so long ago."""
+        steps = [(now - age_s, last) for age_s, last in ages if last <= self.prefix]
+        if steps and self.logged_at:
+            rest = [(now, self.prefix)] if steps[-1][1] < self.prefix else []
+            self.logged_at = deque(steps + rest)
+
 
 class LoggerRole:
     """Stores, acknowledges, answers, collects."""
 
     __slots__ = (
-        "_acknowledge", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_placement", "_reads",
+        "_acknowledge", "_ages", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_placement", "_reads",
         "_requesters", "_retired", "_scanning", "_served", "_served_at", "_stability", "_token", "_tokens",
-        "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_moved", "seeks",
+        "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_forgotten", "on_moved", "seeks",
     )  # fmt: skip
 
     def __init__(
@@ -152,6 +159,10 @@ class LoggerRole:
         """What each has had lately."""
         self._served_at = 0.0
         self._requesters = 1
+        self._ages = dict(stored.ages) if stored else {}
+        """Of what is on disk from an earlier life."""
+        self.on_forgotten: Callable[[StreamId], None] = lambda _: None
+        """Hears of streams that are over, and of which nothing is left."""
         self.logs: dict[StreamId, Log] = {}
         for name, found in (stored.streams if stored else {}).items():
             log = self.logs[name] = Log()
@@ -179,6 +190,7 @@ class LoggerRole:
         for name, log in self.logs.items():
             log.retired = name in self._retired
             log.advance(self._ctx.now, self._group_s)
+            log.grow_old(self._ctx.now, self._ages.pop(name, ()))
             ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]
             _append(beyond, name, tuple(ranges))
         if beyond:
@@ -454,7 +466,11 @@ class LoggerRole:
         if log is not None:
             log.retired = True
             if not log.committed:
-                del self.logs[stream]
+                self._forget(stream)
+
+    def _forget(self, stream: StreamId) -> None:
+        del self.logs[stream]
+        self.on_forgotten(stream)
 
     def collect(self) -> None:
         """Stability-oriented with a timeout as failsafe (rpbcast §5.2), and retention on top."""
@@ -525,7 +541,7 @@ class LoggerRole:
             log.logged_at.popleft()
         self._ctx.emit(Collect(name, upto))
         if log.retired and not log.committed:
-            del self.logs[name]
+            self._forget(name)
 
     def _forget_bytes(self, count: int, reason: Reason) -> None:
         self.bytes -= self.bytes * count // max(self._events, 1)

@@ -178,6 +178,8 @@ class Node:
         if self.logger is not None:
             self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
             self.logger.seeks = self.mending.seeks
+            if self.bookmarks is not None:
+                self.logger.on_forgotten = self.bookmarks.forget
             if config.replicas is not None:
                 parts = (self.receiver, self.buffer, self.stability, self.exchange.touch)
                 self.handover = Handover(self.placement, self.logger, self.mending, *parts)

@@ -156,7 +156,7 @@ class Replay:
             return None
         if self.phase == "wait":
             return Beginning({}, self.since_ns, latest=True)
-        return Beginning({**self._base, **self._read}, self.since_ns)
+        return Beginning({**self._base, **self._read}, self.since_ns, had=self._had is not None)
 
     @property
     def newest_upto(self) -> int:

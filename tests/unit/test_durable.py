@@ -4,10 +4,11 @@ import pytest
 
 from gossamer.messages.errors import UsageError
 from gossamer.messages.wire import Bookmark, Bookmarked, Data, Member, Position, Recall, Recalled, Roster
-from gossamer.protocol.durable import PATIENCE_ROUNDS, durable_id
+from gossamer.protocol.durable import PATIENCE_ROUNDS, Durables, Held, durable_id, whole
 from gossamer.protocol.effects import Attached, Detached, Marked, Persist, Stored
 from gossamer.protocol.inputs import Attach, Detach, Mark, Persisted, Wake
-from machines import S, T, node, only, packet, receive, sent
+from gossamer.protocol.membership import Membership
+from machines import S, T, context, node, only, packet, receive, sent
 
 NAME = durable_id("default", "orders")
 
@@ -231,3 +232,16 @@ def test_one_that_is_forgotten_leaves_nothing():
     effects = receive(me, "a", Roster((), (Member(NAME, "left", 9),), False))
     assert Marked(NAME, None) in only(effects, Persist)[0].records
     assert sent(receive(me, "a", Recall(NAME)), Recalled) == [(("a",), Recalled(NAME, False, ()))]
+
+
+def test_a_stream_that_is_over_is_named_no_longer_than_a_log_may_have_it():
+    ctx = context("a", retain_s=50.0, expire_s=100.0)
+    durables = Durables(ctx, Membership(ctx, (), False, None, None, lambda *_: None), lambda _: {}, lambda _: False)
+    name = durable_id("default", "x")
+    held = durables.held[name] = Held(1, 0, {whole("default"): 0, S: 9}, True, 0)
+    durables.retire(S)
+    durables.on_round()
+    assert S in held.vector
+    ctx.now = 101.0
+    durables.on_round()
+    assert held.vector == {whole("default"): 0}

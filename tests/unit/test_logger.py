@@ -591,3 +591,13 @@ def test_what_expires_unseen_is_counted_as_that():
     bench.ctx.now = 10.0
     assert collected(bench) == {S: 9}
     assert bench.ctx.tally.collected == {"stable": 4, "expired": 6}
+
+
+def test_ages_count_from_when_it_was_logged_also_across_restarts():
+    stored = Stored({S: StoredStream(((0, 9),))}, ages={S: ((100.0, 4), (10.0, 9))})
+    bench = Bench(stored, retain_s=50.0)
+    bench.ctx.now = 5.0
+    bench.logger.start()
+    assert Collect(S, 4) in bench.collect(6.0), "that was logged a hundred seconds ago"
+    assert Collect(S, 9) not in bench.collect(44.0)
+    assert Collect(S, 9) in bench.collect(46.0)

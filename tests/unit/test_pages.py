@@ -7,6 +7,7 @@ import pytest
 
 from gossamer.logger import pages
 from gossamer.logger.store import Store
+from gossamer.protocol.effects import Over
 from machines import S, T, packet
 
 
@@ -148,3 +149,25 @@ def test_a_store_of_version_1_is_brought_up_to_date(file_url, tmp_path):
         assert store.number_after({S: 9}) == 2
     with Store(file_url) as store:
         assert len(store.page(0, 10**6).rows) == 4
+
+
+def test_who_has_had_all_that_is_over_is_not_sent_back_to_it(tmp_path):
+    over, lives = "default/~b-1.0", "default/~b-1.1"
+    with Store(f"sqlite:///{tmp_path / 'l.db'}") as store:
+        store.apply([packet(0, 9, stream=over), packet(0, 9, stream=lives), Over(over)])
+        store.commit()
+        assert store.number_after({lives: 4}) == 0
+        assert store.number_after({lives: 4}, over=False) == 1
+        assert store.number_after({}, over=False) == 1
+
+
+def test_ages_are_told_from_when_it_was_logged(tmp_path):
+    now_ns = 10**18
+    url = f"sqlite:///{tmp_path / 'l.db'}"
+    with Store(url, clock_ns=lambda: now_ns) as store:
+        write(store, packet(0, 4))
+        now_ns += 100 * 10**9
+        write(store, packet(5, 9))
+    now_ns += 10 * 10**9
+    with Store(url, clock_ns=lambda: now_ns) as store:
+        assert store.stored().ages == {S: ((110.0, 4), (10.0, 9))}
