@@ -291,8 +291,15 @@ class Links:
 
     def _arm(self, link: Link) -> None:
         """Wake when the bandwidth admits more; for a window there is nothing to do but to wait for its peer."""
-        if self._bytes_per_s is not None and link.credit < 0 and self._has_window(link):
-            self._due = min(self._due, link.credit_at - link.credit / self._bytes_per_s)
+        ready_at = self._ready_at(link)
+        if ready_at is not None:
+            self._due = min(self._due, ready_at)
+
+    def _ready_at(self, link: Link) -> float | None:
+        """When the bandwidth admits more; None if that is not what the link waits for."""
+        if self._bytes_per_s is None or link.credit >= 0 or not self._has_window(link):
+            return None
+        return link.credit_at - link.credit / self._bytes_per_s
 
     def _admits(self, link: Link) -> bool:
         if not self._has_window(link):
@@ -363,7 +370,11 @@ class Links:
         if self._due <= self._ctx.now:
             movable, self._due = self._saturated, NEVER
         for node, link in list(movable.items()):
-            self._drain(node, link)
+            ready_at = self._ready_at(link)
+            if ready_at is None or ready_at <= self._ctx.now:
+                self._drain(node, link)
+            else:  # of many that wait for their bandwidth one is due at a time
+                self._due = min(self._due, ready_at)
 
     def _drain(self, node: NodeId, link: Link) -> None:
         while (link.buffer or link.marks) and self._admits(link):

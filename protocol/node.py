@@ -544,7 +544,7 @@ class Node:
             return self.logger.prefix(name) < last
         loggers = self.membership.loggers
         if not loggers:
-            return self.stability.stable(name, last) < last
+            return not self.stability.is_stable(name, last)
         return self.stability.holders(loggers, name, last) < self._ctx.config.loggers_min
 
     # Phase 1 --------------------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ FANOUT = 128
 DEPTH = 2
 BUCKETS = FANOUT**DEPTH
 MASK = 2**63 - 1
+EMPTY = array("Q", bytes(8 * FANOUT))
+"""The sums below a parent of which nothing is in the table."""
 SMALL = 16
 """A table of so few entries is exchanged whole: shorter than its sums, and a round trip less."""
 
@@ -36,7 +38,7 @@ Sums = tuple[tuple[int, int], ...]
 class SignedTable(Generic[Key, Entry]):
     """A dictionary that knows the sum of the hashes of its entries, whole and by parts."""
 
-    __slots__ = ("_buckets", "_entries", "_hash", "_place", "_sums")
+    __slots__ = ("_buckets", "_entries", "_hash", "_place", "_root", "_sums")
 
     def __init__(self, place: Callable[[Key], bytes], digest: Callable[[Key, Entry], bytes]) -> None:
         """`place` decides a key's bucket, `digest` is all of an entry that must agree."""
@@ -44,8 +46,10 @@ class SignedTable(Generic[Key, Entry]):
         self._hash = digest
         self._entries: dict[Key, tuple[Entry, int, int]] = {}
         self._buckets: dict[int, dict[Key, None]] = {}
-        # Flat arrays: the sums that are compared with one another lie side by side in memory.
-        self._sums = tuple(array("Q", bytes(8 * FANOUT**level)) for level in range(DEPTH + 1))
+        self._root = 0
+        # Arrays, by parent: the sums that are compared with one another lie side by side in memory, and a table of few
+        # entries has few of them (all would be 132 KB).
+        self._sums: tuple[dict[int, array[int]], ...] = tuple({} for _ in range(DEPTH))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -65,7 +69,7 @@ class SignedTable(Generic[Key, Entry]):
 
     @property
     def root(self) -> int:
-        return self._sums[0][0]
+        return self._root
 
     def set(self, key: Key, entry: Entry) -> None:
         hashed = xxh3_64_intdigest(self._hash(key, entry)) & MASK
@@ -91,17 +95,21 @@ class SignedTable(Generic[Key, Entry]):
 
     def sums(self, level: int, parents: Iterable[int]) -> Sums:
         """The sums of one level, below the given indices of the level above."""
-        row = self._sums[level]
-        return tuple(
-            each
-            for parent in parents
-            for each in enumerate(row[parent * FANOUT : parent * FANOUT + FANOUT], parent * FANOUT)
-        )
+        rows = self._sums[level - 1]
+        return tuple(each for parent in parents for each in enumerate(rows.get(parent, EMPTY), parent * FANOUT))
 
     def differing(self, level: int, sums: Sums) -> tuple[int, ...]:
         """The indices whose sums are not ours, each once, and only such as there are: a peer may say anything."""
-        row = self._sums[level]
-        return tuple(dict.fromkeys(index for index, total in sums if index < len(row) and row[index] != total))
+        rows, end = self._sums[level - 1], FANOUT**level
+        found: dict[int, None] = {}
+        parent, row = -1, EMPTY
+        for index, total in sums:  # mostly those of one parent after the other
+            if index // FANOUT != parent:
+                parent = index // FANOUT
+                row = rows.get(parent, EMPTY)
+            if index < end and row[index % FANOUT] != total:
+                found[index] = None
+        return tuple(found)
 
     def within(self, buckets: Iterable[int]) -> list[Entry]:
         """The entries of some buckets; of all of them, if none is named."""
@@ -115,11 +123,19 @@ class SignedTable(Generic[Key, Entry]):
         fresh: SignedTable[Key, Entry] = SignedTable(self._place, self._hash)
         for key, (entry, _, _) in self._entries.items():
             fresh.set(key, entry)
-        assert fresh._sums == self._sums
+        assert fresh._root == self._root
+        for ours, theirs in zip(self._sums, fresh._sums, strict=True):
+            assert all(theirs.get(parent, EMPTY) == row for parent, row in ours.items())
+            assert theirs.keys() <= ours.keys()
         assert {b: set(keys) for b, keys in fresh._buckets.items()} == {b: set(k) for b, k in self._buckets.items()}
 
     def _add(self, bucket: int, amount: int) -> None:
         index = bucket
-        for row in reversed(self._sums):
-            row[index] = (row[index] + amount) & MASK
-            index //= FANOUT
+        for rows in reversed(self._sums):
+            parent, place = divmod(index, FANOUT)
+            row = rows.get(parent)
+            if row is None:
+                row = rows[parent] = array("Q", EMPTY)
+            row[place] = (row[place] + amount) & MASK
+            index = parent
+        self._root = (self._root + amount) & MASK

@@ -82,6 +82,14 @@ class Stability:
                 lowest = position
         return min(lowest, self._bookmarked(stream, lowest))
 
+    def is_stable(self, stream: StreamId, last: int) -> bool:
+        """Whether `stable` is at `last`: who lacks it is found long before everybody has been looked at."""
+        for node, until in self._until.items():
+            position = self._acks[node].get(stream, -1)
+            if position < last and (until is None or position < until.get(stream, -1)):
+                return False
+        return self._bookmarked(stream, last) == last
+
     def _bookmarked(self, stream: StreamId, highest: int) -> int:
         """The lowest bookmark in a stream, if it is below `highest`."""
         if self._bookmarks:

@@ -54,7 +54,7 @@ def test_an_empty_table_that_was_not_always_empty_keeps_nothing():
     emptied.discard("k1")
     emptied.discard("k1")
     assert emptied.root == table().root
-    assert not any(map(any, emptied._sums))
+    assert not any(any(row) for rows in emptied._sums for row in rows.values())
     assert not emptied._buckets
 
 

@@ -79,6 +79,8 @@ def test_what_is_stable_is_what_no_wait_list_holds_back(steps):
             for stream, upto in collected.items():
                 collected[stream] = max(upto, stability.stable(stream, naive.last[stream], upto))
             assert collected == naive.collect()
+        for stream, last in naive.last.items():
+            assert stability.is_stable(stream, last) == (stability.stable(stream, last) == last)
 
 
 def test_a_member_that_left_is_waited_for_in_what_was_there_and_not_in_what_came_after():
