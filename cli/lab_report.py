@@ -25,8 +25,8 @@ def write_report(out: Path = OUT, quick: bool = QUICK, experiment: list[str] | N
     for place, each in enumerate(chosen, 1):
         result = report.kept(out, each.name)
         if result is None:
-            with patience(f"{each.name} ({place} of {len(chosen)}) …") as progress:
-                result = each.run(progress, **(each.quick if quick else {}))
+            with patience(f"{each.name} ({place} of {len(chosen)}) …") as progress, report.timed(out, each.name):
+                result = each.run(progress, **(each.quick if quick else each.full))
             report.save(out, result)
         results.append(result)
     print(report.write(out, results))

@@ -1,8 +1,12 @@
 """All experiments on one page: the claims, the pictures, the numbers. It needs nothing but itself, and no network."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +32,17 @@ td, th {{ border: 1px solid #ccc; padding: .2rem .5rem; text-align: left }}
 """
 
 
+TIMES = "times.json"
+CPU = ("user", "system", "children_user", "children_system")
+
+
+class Taken(NamedTuple):
+    """By the clock, and of processors."""
+
+    wall_s: float
+    cpu_s: float
+
+
 def kept(directory: Path, name: str) -> Result | None:
     """A result that is there already, as `save` has left it."""
     path = directory / f"{name}.json"
@@ -37,6 +52,23 @@ def kept(directory: Path, name: str) -> Result | None:
         return msgspec.json.decode(path.read_bytes(), type=Result)
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is no result: {error}; remove it") from None
+
+
+@contextmanager
+def timed(directory: Path, name: str) -> Iterator[None]:
+    """Write down what an experiment took: of this process and of those that it started and that have ended."""
+    began_s, before = monotonic(), os.times()
+    yield
+    after = os.times()
+    cpu_s = sum(getattr(after, kind) - getattr(before, kind) for kind in CPU)
+    taken = {**times(directory), name: Taken(round(monotonic() - began_s, 1), round(cpu_s, 1))}
+    (directory / TIMES).write_bytes(msgspec.json.encode(taken))
+
+
+def times(directory: Path) -> dict[str, Taken]:
+    """What each experiment took, as far as it is known."""
+    path = directory / TIMES
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Taken]) if path.exists() else {}
 
 
 def save(directory: Path, result: Result) -> None:

@@ -2,7 +2,8 @@
 
 Senders are independent, each a Poisson process, for ten seconds; then everybody has some more to repair. Each copy of
 each message is lost with the same probability, requests and repairs too, by chance of its own; or, with `lossy_links`,
-the links lose it, and with it the copies for all that lie beyond. The thesis does not say which it is there. A packet's
+every link loses what it carries with that probability, and with it the copies for all that lie beyond. The thesis does
+not say which it is there. A packet's
 latency is the time until the last member has it. The logger sits at the router that is farthest from the hub, as the
 thesis's node 14 does; there it is one of the members, here a node of its own beside one.
 
@@ -16,18 +17,20 @@ thesis's node 14 does; there it is one of the members, here a node of its own be
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean, pstdev
+from statistics import fmean, median, pstdev
 from typing import Any, Literal
 
 from gossamer.lab.baselines.lbrm import Lbrm
 from gossamer.lab.baselines.pbcast import Pbcast
 from gossamer.lab.door import Arrivals, Watched
 from gossamer.lab.faults import Loss
+from gossamer.lab.mutants import become
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
-from gossamer.lab.topology import Link, Topology, hops, transit_stub
+from gossamer.lab.topology import Link, Topology, transit_stub
 from gossamer.lab.world import Machine, World
 from gossamer.messages import codec
 from gossamer.messages.event import Content
@@ -35,17 +38,17 @@ from gossamer.messages.ids import EventId
 from gossamer.messages.wire import Data, Member, Message, Repair
 from gossamer.protocol.config import Config
 from gossamer.protocol.node import Node
+from gossamer.protocol.selection import Selection
 
 Protocol = Literal["rpbcast", "logger", "ours", "lbrm", "pbcast"]
 MEMBERS = 18
 PACKET_BYTES = 1_000
 DURATION_S = 10.0
 LINGER_S = 10.0
-SETTLE_S = 2.0
-"""Before the first packet, in which the core measures its round-trip times."""
 TOPOLOGY_SEED = 1
 FIRST_INCARNATION = 1 << 8
 LOGGER = "L"
+RTT_MIN_S = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,14 @@ class Setting:
     loss: float = 0.01
     service_limit: float = 1_000.0
     selection: Literal["uniform", "linear", "quadratic"] = "linear"
+    steep: bool = False
+    """Whether the bias is by 1 / rtt and 1 / rtt², instead of the core's own, which falls by a straight line (to that
+    power) from the nearest to the farthest."""
+    positions_rounds: int = 4
+    """Acknowledgements go to the logger every so many rounds."""
+    gclimit_rounds: int = 10
+    settle_s: float = 2.0
+    """Before the first packet, in which the core measures its round-trip times."""
     duration_s: float = DURATION_S
     lossy_links: bool = False
     measured: bool = False
@@ -90,7 +101,7 @@ def run(setting: Setting, seed: int) -> Outcome:
         seed,
         config=_config(setting),
         topology=topology,
-        node_factory=partial(_make, setting.protocol, names, topology, arrivals),
+        node_factory=partial(_make, setting, names, topology, arrivals),
         tree=True,
         measure=setting.measured,
     )
@@ -100,27 +111,38 @@ def run(setting: Setting, seed: int) -> Outcome:
     everybody = (*names, LOGGER) if setting.protocol != "pbcast" else tuple(names)
     for name, router in zip(names, topology.hosts, strict=True):
         world.add(name, peers=everybody, router=router)
-    world.run(SETTLE_S)
+    world.run(setting.settle_s)
     if setting.lossy_links:
         assert setting.measured, "a copy that takes no links is lost on none"
-        way = fmean(hops(topology, one, other) for one in topology.hosts for other in topology.hosts if one != other)
         for link in topology.links:
-            link.loss = 1 - (1 - setting.loss) ** (1 / way)
+            link.loss = setting.loss
     else:
         world.add_rule(Loss(setting.loss))
     for link in topology.links:
         link.packets = link.bytes = 0
     world.observe(tally)
     sent = _schedule(world, setting, names)
-    world.run(SETTLE_S + setting.duration_s)
+    sent_s = setting.settle_s + setting.duration_s
+    world.run(sent_s)
     overhead = tally.overhead_bytes, tally.overhead_messages
-    world.run(SETTLE_S + setting.duration_s + LINGER_S)
+    world.run(sent_s + LINGER_S)
     return _outcome(sent, arrivals, names, tally, overhead, topology.links)
+
+
+def seats() -> tuple[tuple[int, ...], list[list[float]]]:
+    """Where the members sit, and the latencies between any two routers."""
+    topology = transit_stub(TOPOLOGY_SEED)
+    return topology.hosts, topology.latencies_s
 
 
 def _config(setting: Setting) -> Config:
     config = Config(
-        selection=setting.selection, service_limit_per_s=setting.service_limit, link_window_bytes=None, faults=1
+        selection=setting.selection,
+        service_limit_per_s=setting.service_limit,
+        positions_rounds=setting.positions_rounds,
+        gclimit_rounds=setting.gclimit_rounds,
+        link_window_bytes=None,
+        faults=1,
     )
     if setting.protocol == "ours":
         return config
@@ -133,7 +155,7 @@ def _config(setting: Setting) -> Config:
 
 
 def _make(
-    protocol: Protocol,
+    setting: Setting,
     names: list[str],
     topology: Topology,
     arrivals: Arrivals,
@@ -142,7 +164,7 @@ def _make(
     **options: Any,
 ) -> Machine:
     made: Machine
-    match protocol:
+    match setting.protocol:
         case "lbrm":
             made = Lbrm(node, *arguments, **options, loggers=(LOGGER,))
         case "pbcast":
@@ -151,8 +173,20 @@ def _make(
             made = Pbcast(node, *arguments, **options, rtt_s=rtt_s)
         case _:
             roster = tuple(Member(name, "member", FIRST_INCARNATION, name == LOGGER) for name in (*names, LOGGER))
-            made = Node(node, *arguments, **{**options, "peers": ()}, roster=roster)
+            made = ours = Node(node, *arguments, **{**options, "peers": ()}, roster=roster)
+            if setting.steep:
+                become(ours.selection, Steep)
     return made if node == LOGGER else Watched(made, node, arrivals)
+
+
+class Steep(Selection):
+    """Near members are asked almost always: by 1 / rtt, or 1 / rtt²."""
+
+    __slots__ = ()
+
+    def weigh(self, rtts_s: Sequence[float | None], power: int) -> list[float]:
+        middling = median([rtt_s for rtt_s in rtts_s if rtt_s is not None] or [1.0])
+        return [(middling / max(middling if rtt_s is None else rtt_s, RTT_MIN_S)) ** power for rtt_s in rtts_s]
 
 
 class Tally(Observer):
@@ -192,8 +226,9 @@ def _schedule(world: World, setting: Setting, names: list[str]) -> list[_Sent]:
         name = names[number * len(names) // setting.senders]
         stream = stream_of(name, 1)
         rng = random.Random(f"{world.seed}/{name}")
-        at_s, seq = SETTLE_S, 0
-        while (at_s := at_s + rng.expovariate(setting.rate / setting.senders)) < SETTLE_S + setting.duration_s:
+        at_s, seq = setting.settle_s, 0
+        until_s = setting.settle_s + setting.duration_s
+        while (at_s := at_s + rng.expovariate(setting.rate / setting.senders)) < until_s:
             world.at(at_s, world.publish, name, stream, (content,))
             sent.append(_Sent(at_s, EventId(stream, seq), name))
             seq += 1

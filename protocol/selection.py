@@ -71,8 +71,11 @@ class Selection:
             return self._ctx.rng.choice(members)
         if members is not self._drawn_from or self._stale > len(members) or self._cumulative is None:
             self._drawn_from, self._stale = members, 0
-            self._cumulative = list(accumulate(weights([self.rtt_s.get(node) for node in members], power)))
+            self._cumulative = list(accumulate(self.weigh([self.rtt_s.get(node) for node in members], power)))
         return self._ctx.rng.choices(members, cum_weights=self._cumulative)[0]
+
+    def weigh(self, rtts_s: Sequence[float | None], power: int) -> list[float]:
+        return weights(rtts_s, power)
 
 
 def weights(rtts_s: Sequence[float | None], power: int) -> list[float]:

@@ -51,6 +51,7 @@ ROUNDS_MAX = 10_000
         x_label="members reached by the multicast",
         y_label="rounds",
     ),
+    full={"seeds": 300},
 )
 def convergence(
     *,

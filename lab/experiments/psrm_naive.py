@@ -36,13 +36,13 @@ PROTOCOLS = ("naive", "ours")
 )
 def psrm_naive(
     *,
-    periods_s: str = "0.1,0.25,0.5,1,2",
+    periods_s: str = "0.1,0.5,2",
     rate: float = 10.0,
     nodes: int = epidemic.NODES,
     network_mbps: float = epidemic.NETWORK_MBPS,
     buffer: int = 10,
-    duration_s: float = epidemic.DURATION_S,
-    margin_s: float = epidemic.MARGIN_S,
+    duration_s: float = 24.0,
+    margin_s: float = 6.0,
     seeds: int = 3,
     processes: int = 2,
     progress: Progress = silent,

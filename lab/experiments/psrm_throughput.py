@@ -40,7 +40,7 @@ OVERLOAD = 2.0
 )
 def psrm_throughput(
     *,
-    rates: str = "10,50,75,100,150,250",
+    rates: str = "10,50,100,250",
     policies: str = "random,lazy,eager",
     nodes: int = epidemic.NODES,
     network_mbps: float = epidemic.NETWORK_MBPS,

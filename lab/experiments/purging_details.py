@@ -55,7 +55,7 @@ def purging_details(
     delays_ms: str = "5,10,15,20,25,30,40",
     duration_s: float = 300.0,
     seeds: int = 3,
-    processes: int = 1,
+    processes: int = 2,
     progress: Progress = silent,
 ) -> tuple[list[Row], list[Claim]]:
     """Eager purging keeps buffers low, one buffer is worth more than its halves, and waiting for safety costs."""

@@ -41,10 +41,10 @@ Point = tuple[str, str, float, int]
 )
 def quake(
     *,
-    delays_ms: str = "5,10,15,20,25,30,35,40",
-    buffers: str = "8,16,24,40",
-    duration_s: float = 60.0,
-    seeds: int = 1,
+    delays_ms: str = "10,20,30,40",
+    buffers: str = "8,24,40",
+    duration_s: float = 30.0,
+    seeds: int = 3,
     processes: int = 2,
     progress: Progress = silent,
 ) -> tuple[list[Row], list[Claim]]:

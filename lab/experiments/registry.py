@@ -60,6 +60,8 @@ class Experiment:
     claim: str
     quick: Mapping[str, Value]
     """Parameters with which the shape of the curves is seen in seconds, or a minute."""
+    full: Mapping[str, Value]
+    """Parameters of the run that is documented, where they are not the defaults."""
     panels: Sequence[Panel]
     """The pictures, drawn the way the paper drew them."""
     measure: Callable[..., Found]
@@ -81,12 +83,15 @@ class Experiment:
         return Result(self.name, self.paper, chosen, rows, claims)
 
 
-def experiment(paper: str, *panels: Panel, quick: Mapping[str, Value] | None = None) -> Callable[[Measure], Measure]:
+def experiment(
+    paper: str, *panels: Panel, quick: Mapping[str, Value] | None = None, full: Mapping[str, Value] | None = None
+) -> Callable[[Measure], Measure]:
     """Enter a function under its own name."""
 
     def enter(measure: Measure) -> Measure:
         name = measure.__name__.replace("_", "-")
-        _found[name] = Experiment(name, paper, inspect.cleandoc(measure.__doc__ or ""), quick or {}, panels, measure)
+        claim = inspect.cleandoc(measure.__doc__ or "")
+        _found[name] = Experiment(name, paper, claim, quick or {}, full or {}, panels, measure)
         return measure
 
     return enter

@@ -85,7 +85,7 @@ def _points() -> list[Point]:
 def slow_receiver(
     *,
     figures: str = "5.3,5.4,5.5 N,5.5 k,5.6 N,5.6 k,5.10",
-    duration_s: float = 60.0,
+    duration_s: float = 30.0,
     seeds: int = 3,
     processes: int = 2,
     progress: Progress = silent,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import starmap
+from itertools import islice, starmap
 from math import isfinite, nan, sqrt
 from multiprocessing import get_context
 from statistics import fmean, stdev
@@ -23,15 +23,17 @@ def sweep(
     measure: Callable[[Point, int], Outcome],
     points: Sequence[Point],
     *,
-    seeds: int,
+    seeds: int | Callable[[Point], int],
     processes: int,
     progress: Progress,
 ) -> list[list[Outcome]]:
-    """`measure(point, seed)` for each point and each seed from 1; the outcomes point by point."""
-    check_positive(seeds=seeds, processes=processes)
-    jobs = [(point, seed) for point in points for seed in range(1, seeds + 1)]
-    outcomes = list(in_order(measure, jobs, processes, progress))
-    return [outcomes[at : at + seeds] for at in range(0, len(jobs), seeds)]
+    """`measure(point, seed)` for each point and each seed from 1, as many as there are for it; the outcomes point by
+    point."""
+    numbers = [seeds if isinstance(seeds, int) else seeds(point) for point in points]
+    check_positive(seeds=min(numbers, default=1), processes=processes)
+    jobs = [(point, seed) for point, number in zip(points, numbers, strict=True) for seed in range(1, number + 1)]
+    outcomes = in_order(measure, jobs, processes, progress)
+    return [list(islice(outcomes, number)) for number in numbers]
 
 
 def in_order(

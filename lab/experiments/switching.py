@@ -22,7 +22,7 @@ def switching(
     rates: str = "180,720,1080,1440,2160",
     service_limit: float = 200.0,
     loss: float = 0.01,
-    duration_s: float = 10.0,
+    duration_s: float = 5.0,
     seeds: int = 3,
     processes: int = 2,
     progress: Progress = silent,

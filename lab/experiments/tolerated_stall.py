@@ -44,8 +44,8 @@ class Point:
 )
 def tolerated_stall(
     *,
-    buffers: str = "8,16,20,24,32",
-    stalls: int = 10,
+    buffers: str = "8,20,24,32",
+    stalls: int = 5,
     seeds: int = 3,
     processes: int = 2,
     progress: Progress = silent,

@@ -8,6 +8,7 @@ import pytest
 from gossamer.lab.baselines.lbrm import Lbrm, Service
 from gossamer.lab.baselines.pbcast import Pbcast
 from gossamer.lab.experiments import registry
+from gossamer.lab.experiments.latency_vs_rate import _runs, untold_share
 from gossamer.lab.names import stream_of
 from gossamer.lab.transit import LOGGER, Setting, run
 from gossamer.messages.errors import UsageError
@@ -56,13 +57,33 @@ def test_overhead_of_pbcast_grows_with_the_senders() -> None:
     assert {claim.holds for claim in result.claims} == {True}, result.claims
 
 
-def test_links_lose_for_all_beyond_them() -> None:
-    by_chance, by_links = (
-        run(Setting("rpbcast", loss=0.02, duration_s=2.0, measured=True, lossy_links=lossy_links), 1)
-        for lossy_links in (False, True)
+def test_a_steep_bias_costs_latency_where_neighbours_lack_the_same() -> None:
+    """Table 7.2 of 004: the order of the means, and of the deviations."""
+    uniform, quadratic = (
+        run(Setting("rpbcast", selection=selection, steep=steep, duration_s=4.0, measured=True, lossy_links=True), 1)
+        for selection, steep in (("uniform", False), ("quadratic", True))
     )
-    assert by_links.undelivered == by_chance.undelivered == 0
-    assert sum(by_links.repairs.values()) == pytest.approx(sum(by_chance.repairs.values()), rel=0.5)
+    assert uniform.undelivered == quadratic.undelivered == 0
+    assert uniform.latency_s < quadratic.latency_s
+    assert uniform.deviation_s < quadratic.deviation_s
+    assert uniform.hub_bytes > quadratic.hub_bytes
+
+
+def test_acknowledging_less_often_is_cheaper() -> None:
+    often, seldom = (run(Setting("rpbcast", positions_rounds=rounds, duration_s=4.0), 1) for rounds in (4, 16))
+    assert seldom.overhead_bytes < 0.85 * often.overhead_bytes
+    assert often.undelivered == seldom.undelivered == 0
+
+
+def test_what_pbcast_never_delivers_was_told_nobody_in_time() -> None:
+    """A chance that falls with the rounds that it is kept: computed, and seen with few of them."""
+    assert untold_share(0.01, 10) < untold_share(0.01, 2) < 17 * 0.01
+    outcome = run(Setting("pbcast", gclimit_rounds=2, rate=720.0, duration_s=3.0), 1)
+    assert outcome.undelivered == pytest.approx(untold_share(0.01, 2) * outcome.packets, rel=0.5)
+
+
+def test_low_rates_are_run_more_often() -> None:
+    assert [_runs(Setting("lbrm", rate=rate), seeds=3) for rate in (18.0, 360.0, 7200.0)] == [30, 15, 3]
 
 
 @pytest.mark.parametrize(
