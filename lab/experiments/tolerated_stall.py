@@ -1,8 +1,9 @@
 """For how long a receiver may stop altogether before the sender feels it (000 §5.4.3 and §6.4, figures 5.13 and 6.4).
 
-Two ways to the answer: the production purging buffer by itself, filled until it has no room, and the production core,
-in which a consumer stops and the publisher goes on until it is refused. The core adds the event that the consumer is
-at.
+The paper does not stop a receiver. It divides the buffer by the rate that a receiver needs in the long run not to
+disturb the sender, as if as much were purged from the first moment as in a full buffer (`estimate_ms`). Beside it stand
+two measurements: the production purging buffer by itself, filled until it has no room, and the production core, in
+which a consumer stops and the publisher goes on until it is refused. The core adds the event that the consumer is at.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from random import Random
 from statistics import fmean
 
 from gossamer.lab.experiments.quake import DISTURBED, needed_rate
-from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
+from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, Value, experiment, silent
 from gossamer.lab.experiments.sweep import check_positive, interval, largest, positive, sweep
 from gossamer.lab.purging_simulation import simulate
 from gossamer.lab.slow_consumer import tolerated_s
@@ -22,6 +23,9 @@ from gossamer.protocol.purging import PurgingBuffer
 
 RATE = 100.0
 R, D = 0.5, 5
+CLOSE = 0.1
+"""How far from the paper's figures ours may be, as a share."""
+LONGER = 1.25
 WARMUP_S = 1.0
 ESTIMATE_S = 60.0
 MESSAGES, GAME_TURNS = 2_000, 1_000
@@ -131,7 +135,7 @@ def fill_s(said: Iterable[tuple[float, Content]], buffer: int, purging: bool) ->
 def _claims(rows: list[Row]) -> list[Claim]:
     claims = []
     for traffic, buffer, strict, semantic in (("model", 20, 212, 377), ("quake", 24, 342, 857)):
-        ours, estimated = (
+        stopped, estimated = (
             {
                 row["curve"]: float(row[column] or 0)
                 for row in rows
@@ -139,15 +143,24 @@ def _claims(rows: list[Row]) -> list[Claim]:
             }
             for column in ("core_ms", "estimate_ms")
         )
-        if ours:
-            claims.append(
-                Claim(
-                    f"{traffic} traffic, N = {buffer}: purging tolerates a much longer stall",
-                    f"{strict} and {semantic} ms, {semantic / strict:.2f} times as long",
-                    f"{ours['reliable']:.0f} and {ours['semantic']:.0f} ms, "
-                    f"{ours['semantic'] / ours['reliable']:.2f} times as long; estimated as in the paper "
-                    f"{estimated['reliable']:.0f} and {estimated['semantic']:.0f} ms",
-                    ours["semantic"] > 1.4 * ours["reliable"],
-                )
-            )
+        if not stopped:
+            continue
+        claims += [
+            Claim(
+                f"{traffic} traffic, N = {buffer}: by the rate that a receiver needs, purging tolerates a longer stall",
+                f"{strict} and {semantic} ms, {semantic / strict:.2f} times as long",
+                _told(estimated),
+                abs(estimated["reliable"] / strict - 1) < CLOSE and abs(estimated["semantic"] / semantic - 1) < CLOSE,
+            ),
+            Claim(
+                f"{traffic} traffic, N = {buffer}: a receiver that really stops is tolerated for longer",
+                "not tried: its figure is the buffer divided by that rate (§5.4.3)",
+                _told(stopped),
+                stopped["semantic"] > LONGER * stopped["reliable"],
+            ),
+        ]
     return claims
+
+
+def _told(ms: dict[Value, float]) -> str:
+    return f"{ms['reliable']:.0f} and {ms['semantic']:.0f} ms, {ms['semantic'] / ms['reliable']:.2f} times as long"

@@ -190,6 +190,9 @@ def test_a_report_is_one_page_and_goes_on_where_it_was(run: Run, tmp_path: Path)
     )
     assert 'src="' not in page
     assert "Pull converges faster than push" in page
+    times = json.loads((out_dir / "times.json").read_text())
+    assert [*times] == ["convergence", "purging-details"]
+    assert all(wall_s > 0 and cpu_s > 0 for wall_s, cpu_s in times.values())
     before = json.loads((out_dir / "convergence.json").read_text())
     (out_dir / "convergence.json").write_text(json.dumps({**before, "claims": []}))
     run("report", "--out", str(out_dir), "--quick", *chosen)
