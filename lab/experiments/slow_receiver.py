@@ -22,6 +22,9 @@ from gossamer.protocol.purging_model import purgeable_share, rates
 
 SENDER_RATE = 100.0
 COLUMNS = ("analytical", "simulation", "real")
+QUARTER = 66.7
+"""By the paper's formula, for r = 0.25 at 20 ms; its text has 75."""
+CLOSE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ def _claims(rows: list[Row]) -> list[Claim]:
                 "with r = 0.25 the sender is disturbed, but less than without purging",
                 "75 against 50 messages/s at 20 ms (Fig 5.3); its own formula has 66.7",
                 f"{quarter:.1f} against {strict:.1f} messages/s",
-                62 <= quarter <= 76 and abs(strict - 50) < 1,
+                CLOSE * QUARTER <= quarter <= 76 and abs(strict - 50) < 1,
             ),
         ]
     if ("5.4", "r 0.5", 40.0) in found:
@@ -181,7 +184,8 @@ def _claims(rows: list[Row]) -> list[Claim]:
     ):
         if (figure, curve, 5) in found:
             curves = {column: [at(figure, curve, n, column) for n in (2, 5, 10, 20, 40)] for column in COLUMNS}
-            optimistic = curves["analytical"][2] > curves["real"][2]
+            pairs = zip(curves["analytical"], curves["simulation"], strict=True)
+            optimistic = max((model - seen for model, seen in pairs), key=abs) > 0
             claims.append(
                 Claim(
                     f"{figure}: a larger buffer gains throughput, up to a limit",
