@@ -18,7 +18,6 @@ SEEN: dict[str, tuple[dict[str, registry.Value], tuple[str, ...]]] = {
         (
             "uniform < linear < quadratic in latency, with loss at receivers",  # nobody near lacks the same there
             "uniform < linear < quadratic in latency, with loss at links",  # the core's own bias is too gentle for that
-            "the reverse in what goes through the hub, with loss at links",
         ),
     ),
     "switching": ({"seeds": 1}, ()),
