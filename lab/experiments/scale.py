@@ -26,6 +26,7 @@ from gossamer.lab.door import Arrivals, Watched
 from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
 from gossamer.lab.experiments.sweep import check_positive, positive, summary, sweep
 from gossamer.lab.faults import Loss
+from gossamer.lab.mutants import become
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
 from gossamer.lab.topology import uniform
@@ -35,6 +36,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
 from gossamer.messages.wire import Member, Message
+from gossamer.protocol.comparing import Comparing
 from gossamer.protocol.config import Config
 from gossamer.protocol.node import Node
 
@@ -117,15 +119,17 @@ def _runs(point: Point, *, seeds: int) -> int:
     return seeds if point[1] <= MANY_RUNS_MAX else 1
 
 
-class Acquainted(Node):
+class Acquainted(Comparing):
     """Knows some members for good: what others know of membership is not asked for, and not told."""
+
+    __slots__ = ()
+
+    def agrees(self, sender: str, members_root: int) -> bool:
+        return True
 
     def _compare(self, table: str, to: str) -> None:
         if table != "members":
             super()._compare(table, to)
-
-    def _agrees(self, sender: str, members_root: int) -> bool:
-        return True
 
 
 class Bytes(Observer):
@@ -150,8 +154,11 @@ def measure(point: Point, seed: int, *, streams: int, messages: int, view: int, 
     def make(name: str, *arguments: Any, **options: Any) -> Machine:
         if curve == "partial":
             known = (*rng.sample(records, min(view, size)), records[int(name[1:])])
-            return Watched(Acquainted(name, *arguments, **options, roster=known), name, arrivals)
-        return Watched(Node(name, *arguments, **options, roster=everybody), name, arrivals)
+            node = Node(name, *arguments, **options, roster=known)
+            become(node.comparing, Acquainted)
+        else:
+            node = Node(name, *arguments, **options, roster=everybody)
+        return Watched(node, name, arrivals)
 
     world = World(seed, config=_config(curve, size), topology=uniform(0.01), node_factory=make)
     for name in names:
