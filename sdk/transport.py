@@ -71,6 +71,7 @@ from gossamer.messages.session import (
     decode_from_broker,
     encode,
 )
+from gossamer.sdk import context
 from gossamer.sdk.spool import Spool
 
 PACKET_EVENTS_MAX = 512
@@ -214,7 +215,7 @@ class Transport:
         self._credited_bytes = 0
         self._window_bytes = 2**20
 
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context = context.enter()
         self._dealer: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
         self._descriptor = -1
@@ -553,7 +554,7 @@ class Transport:
             self._drop()
         self._wakeup.close()
         self._waker.close()
-        self._context.term()
+        context.leave()
         if self._spool is not None:
             self._spool.close()
 
