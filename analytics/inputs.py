@@ -3,8 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from gossamer.analytics.archives import loggers_of, read_archive
+from gossamer.analytics.loggers import resolved
+from gossamer.analytics.planning import extent_of, nanoseconds, place_of
+from gossamer.analytics.schema import TABLES
+from gossamer.analytics.session import is_local
+from gossamer.messages.errors import UsageError
+from gossamer.messages.ids import SYSTEM_GROUP
+
+SLICES_A_CORE = 4
+_SAME = {"events": ["stream", "seq"], "telemetry": ["node", "type", "key", "published_ns", "deleted"]}
+"""What tells one row from another. Telemetry has no stream and seq; but a hybrid clock gives no time twice."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +29,13 @@ class Inputs:
     """`schema.EVENTS`, without those of `$sys`. Bodies are null: no job looks into them."""
     telemetry: DataFrame
     """`schema.TELEMETRY`."""
+    notes: tuple[str, ...] = ()
+    """What whoever reads the results should know of what they are made from."""
+
+    def release(self) -> None:
+        """Give back what is kept for the jobs."""
+        self.events.unpersist()
+        self.telemetry.unpersist()
 
 
 def load(
@@ -23,5 +45,46 @@ def load(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Inputs:
-    """What was logged from `since` to before `until`, each event once, however many stores and archives have it."""
-    raise NotImplementedError
+    """What was logged from `since` to before `until`, each event once, however many stores and archives have it.
+
+    It is read once and kept (on disk, where there is no room), as the jobs ask for it again and again.
+    """
+    urls = [each for url in stores for each in resolved(url)]
+    if not urls and not archives:
+        raise UsageError("nothing to read: name a store, or an archive")
+    notes = []
+    master = spark.conf.get("spark.master") or ""
+    for url in urls:
+        place = place_of(url)
+        if (lag := extent_of(url).lag) > 0:
+            notes.append(f"{place.name}: {lag:,} packets are logged and not yet derived; their events are not in here")
+        if place.backend == "sqlite" and not is_local(master):
+            notes.append(
+                f"{place.name} is a file: every executor must see it under this path, on this machine or a shared "
+                "disk. A cluster should read PostgreSQL or an archive."
+            )
+    several = len(urls) + sum(loggers_of(archive) for archive in archives) > 1
+    parts = SLICES_A_CORE * spark.sparkContext.defaultParallelism
+
+    def united(table: str) -> DataFrame:
+        read = [_read_store(spark, url, table, since, until, parts) for url in urls]
+        times = [None if time is None else nanoseconds(time) for time in (since, until)]
+        read += [read_archive(spark, archive, table, *times) for archive in archives]
+        if table == "events":
+            nothing = F.lit(None).cast("binary")
+            read = [each.where(F.col("group") != SYSTEM_GROUP).withColumn("body", nothing) for each in read]
+        found = reduce(DataFrame.unionByName, (each.select(*TABLES[table].names) for each in read))
+        return (found.dropDuplicates(_SAME[table]) if several else found).persist(StorageLevel.MEMORY_AND_DISK)
+
+    return Inputs(spark, united("events"), united("telemetry"), tuple(notes))
+
+
+def _read_store(
+    spark: SparkSession, url: str, table: str, since: datetime | None, until: datetime | None, parts: int
+) -> DataFrame:
+    columns = ",".join(name for name in TABLES[table].names if name != "body")
+    reader = spark.read.format("gossamer").options(store=url, table=table, columns=columns, partitions=parts)
+    for name, time in (("since", since), ("until", until)):
+        if time is not None:
+            reader = reader.option(name, time.isoformat())
+    return reader.load()

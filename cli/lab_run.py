@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand, TyperGroup
 
+from gossamer.cli import lab_make_log
 from gossamer.lab import plots
 from gossamer.lab.experiments import registry
 from gossamer.lab.experiments.registry import Experiment, Result, Row
@@ -29,11 +30,12 @@ class Experiments(TyperGroup):
     """One command an experiment, made when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        return registry.names()
+        return [*registry.names(), lab_make_log.NAME]
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand:  # noqa: ARG002
         made = typer.Typer(add_completion=False)
-        made.command(cmd_name)(_command(registry.find(cmd_name)))
+        is_experiment = cmd_name != lab_make_log.NAME
+        made.command(cmd_name)(_command(registry.find(cmd_name)) if is_experiment else lab_make_log.make_log)
         command = typer.main.get_command(made)
         assert isinstance(command, TyperCommand)
         return command

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import postgres as postgres_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("gossamer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gossamer")
@@ -31,6 +35,16 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return request.getfixturevalue("postgres").url()
     return f"sqlite:///{tmp_path / 'log.db'}"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """One Spark for all tests: its start takes seconds. Small shuffles, as the tables are small."""
+    from gossamer.analytics.session import session
+
+    made = session("local[2]", config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    yield made
+    made.stop()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
