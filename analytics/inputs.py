@@ -52,17 +52,7 @@ def load(
     urls = [each for url in stores for each in resolved(url)]
     if not urls and not archives:
         raise UsageError("nothing to read: name a store, or an archive")
-    notes = []
-    master = spark.conf.get("spark.master") or ""
-    for url in urls:
-        place = place_of(url)
-        if (lag := extent_of(url).lag) > 0:
-            notes.append(f"{place.name}: {lag:,} packets are logged and not yet derived; their events are not in here")
-        if place.backend == "sqlite" and not is_local(master):
-            notes.append(
-                f"{place.name} is a file: every executor must see it under this path, on this machine or a shared "
-                "disk. A cluster should read PostgreSQL or an archive."
-            )
+    notes = notes_on(urls, spark.conf.get("spark.master") or "")
     several = len(urls) + sum(loggers_of(archive) for archive in archives) > 1
     parts = SLICES_A_CORE * spark.sparkContext.defaultParallelism
 
@@ -76,7 +66,22 @@ def load(
         found = reduce(DataFrame.unionByName, (each.select(*TABLES[table].names) for each in read))
         return (found.dropDuplicates(_SAME[table]) if several else found).persist(StorageLevel.MEMORY_AND_DISK)
 
-    return Inputs(spark, united("events"), united("telemetry"), tuple(notes))
+    return Inputs(spark, united("events"), united("telemetry"), notes)
+
+
+def notes_on(urls: Sequence[str], master: str) -> tuple[str, ...]:
+    """What is to be said of these stores; `UsageError` if one of them cannot be read."""
+    found = []
+    for url in urls:
+        place = place_of(url)
+        if (lag := extent_of(url).lag) > 0:
+            found.append(f"{place.name}: {lag:,} packets are logged and not yet derived; their events are not in here")
+        if place.backend == "sqlite" and not is_local(master):
+            found.append(
+                f"{place.name} is a file: every executor must see it under this path, on this machine or a shared "
+                "disk. A cluster should read PostgreSQL or an archive."
+            )
+    return tuple(found)
 
 
 def _read_store(

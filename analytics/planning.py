@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.engine import make_url
 
 from gossamer.analytics.reading import Condition, Place, Slice
-from gossamer.logger.databases import StoreError, database
+from gossamer.logger.databases import Sqlite, StoreError, database
 from gossamer.logger.pages import Pages, open_pages
 from gossamer.logger.rows import ids_of, number_of
 from gossamer.messages.errors import UsageError
@@ -37,19 +36,16 @@ class Extent:
 
 def place_of(url: str) -> Place:
     """The store that a url names, as executors open it."""
+    found = database(url)
     try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise UsageError(f"{url!r} is not the url of a store, like sqlite:///gossamer.db") from None
-    if parsed.get_backend_name() == "sqlite":
-        path = Path(parsed.database or "")
-        if not parsed.database or not path.is_file():
-            raise UsageError(f"cannot open the store {url}: there is no such file")
-        return Place("sqlite", str(path.absolute()), _shown(parsed.set(database=str(path.absolute()))))
-    if parsed.get_backend_name() in ("postgresql", "postgres"):
-        parsed = parsed.set(drivername="postgresql")
-        return Place("postgresql", parsed.render_as_string(hide_password=False), _shown(parsed))
-    raise UsageError(f"{url!r}: a store is sqlite:///FILE or postgresql://HOST/DATABASE")
+        if isinstance(found, Sqlite):
+            if not Path(found.path).is_file():
+                raise UsageError(f"cannot open the store {url}: there is no such file")
+            return Place("sqlite", str(Path(found.path).absolute()), found.url)
+        secret = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        return Place("postgresql", secret, found.url)
+    finally:
+        found.close()
 
 
 def extent_of(url: str, table: str = "events", since: datetime | None = None) -> Extent:
@@ -66,9 +62,18 @@ def extent_of(url: str, table: str = "events", since: datetime | None = None) ->
         return Extent(first, last, int(logged))
 
 
-def derived_of(url: str) -> int:
-    with _pages(url) as pages:
-        return pages.derived()
+@dataclass(frozen=True)
+class Reached:
+    """How far a logger's log is derived."""
+
+    logger: str
+    number: int
+
+
+def reached(url: str) -> Reached:
+    with _pages(url) as pages, pages.snapshot() as connection:
+        logger = connection.exec_driver_sql("SELECT value FROM meta WHERE name = 'node'").scalar()
+        return Reached(str(logger or ""), Pages.derived_in(connection))
 
 
 def number_at(url: str, time: datetime) -> int:
@@ -95,10 +100,6 @@ def logged_within(since: datetime | None, until: datetime | None) -> list[Condit
 def nanoseconds(time: datetime) -> int:
     elapsed = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return (elapsed.days * 86_400 + elapsed.seconds) * 10**9 + elapsed.microseconds * 1_000
-
-
-def _shown(url: URL) -> str:
-    return url.render_as_string(hide_password=True)
 
 
 @contextmanager

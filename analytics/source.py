@@ -114,7 +114,7 @@ class Pushing:
     the source works either way.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)  # not to be bound to this one
 
     def __init__(self, push: Any) -> None:
         self._push = push
@@ -169,24 +169,31 @@ class StoreStreamReader(DataSourceStreamReader):
         self._conditions = source.conditions()
         self._count = source.partitions(PARTITIONS)
         self._url = source.stores()[0]
-        self._seen = 0
+        self._number = 0
 
-    def initialOffset(self) -> dict[str, int]:
-        from gossamer.analytics.planning import number_at
+    def initialOffset(self) -> dict[str, str | int]:
+        from gossamer.analytics.planning import number_at, reached
 
         since = self._source.time("since")
-        return {"number": 0 if since is None else number_at(self._url, since)}
+        number = 0 if since is None else number_at(self._url, since)
+        return {"logger": reached(self._url).logger, "number": number}
 
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]
-        from gossamer.analytics.planning import derived_of
+    def latestOffset(self) -> dict[str, str | int]:  # type: ignore[override]
+        from gossamer.analytics.planning import reached
 
+        found = reached(self._url)
         # While it is being made again (`gossamer logger --rebuild`) it falls back: nobody reads backwards.
-        self._seen = max(self._seen, derived_of(self._url))
-        return {"number": self._seen}
+        self._number = max(self._number, found.number)
+        return {"logger": found.logger, "number": self._number}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         from gossamer.analytics.planning import place_of, slices
 
+        if start["logger"] != end["logger"]:  # whose numbers are others
+            raise UsageError(
+                f"the checkpoint is of the log of {start['logger']}, and {self._url} is that of {end['logger']}: "
+                "name its store, or begin a checkpoint"
+            )
         return slices(place_of(self._url), start["number"] + 1, end["number"], self._count)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

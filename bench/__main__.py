@@ -2,9 +2,21 @@
 
 from collections.abc import Sequence
 
-from gossamer.bench import groups, logging, matching, measure, purging, receiving, replay, signatures, simulator
+from gossamer.bench import (
+    analytics,
+    groups,
+    logging,
+    matching,
+    measure,
+    purging,
+    receiving,
+    replay,
+    signatures,
+    simulator,
+)
 
 BENCHMARKS: dict[str, measure.Benchmark] = {
+    "analytics": analytics.rows,
     "groups": groups.rows,
     "logging": logging.rows,
     "matching": matching.rows,

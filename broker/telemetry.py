@@ -172,6 +172,8 @@ class Telemetry:
             "changes_untold": self.journal.untold,
             "loop_busy": round(min(1.0, (runtime.busy_s - self._busy_s) / elapsed_s), 4),
         }
+        if runtime.store is not None:
+            attributes["store"] = runtime.store.url
         self._busy_s = runtime.busy_s
         attributes |= totals
         for each in RATES:

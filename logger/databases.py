@@ -56,6 +56,8 @@ class Database(ABC):
 
     name: str
     """For people; without a password."""
+    url: str
+    """For others who read it; without a password, too."""
     turn: AbstractContextManager[object]
     """To be held while writing: of those who write here, one waits for the other without being asked again."""
 
@@ -110,6 +112,7 @@ class Sqlite(Database):
             self._folder = tempfile.TemporaryDirectory(prefix="gossamer-", dir=memory)
             url = url.set(database=f"{self._folder.name}/memory.db")
         self.name = self.path = str(url.database)
+        self.url = url.set(database=os.path.abspath(self.path)).render_as_string()
         self.turn = threading.Lock()
         self._url = url
         self._lock: IO[str] | None = None
@@ -251,6 +254,7 @@ class Postgres(Database):
         self._driver = psycopg
         self._url = url.set(drivername="postgresql+psycopg")
         self.name = url.render_as_string(hide_password=True)
+        self.url = url._replace(password=None).render_as_string()
         self.turn = nullcontext()
 
     def writer(self) -> Engine:

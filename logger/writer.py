@@ -74,6 +74,10 @@ class Writer:
     def node(self) -> NodeId | None:
         return self._store.node
 
+    @property
+    def url(self) -> str:
+        return self._store.database.url
+
     def stored(self) -> Stored:
         return self._store.stored()
 

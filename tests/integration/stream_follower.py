@@ -1,0 +1,11 @@
+"""Follows a store with Structured Streaming until it is killed: stream_follower.py URL FOLDER."""
+
+import sys
+
+from gossamer.analytics.session import session
+
+url, folder = sys.argv[1:]
+spark = session("local[2]", config={"spark.driver.memory": "1g"})
+stream = spark.readStream.format("gossamer").options(store=url, columns="stream,seq,store").load()
+writer = stream.writeStream.format("parquet").trigger(processingTime="200 milliseconds")
+writer.options(path=f"{folder}/out", checkpointLocation=f"{folder}/checkpoint").start().awaitTermination()

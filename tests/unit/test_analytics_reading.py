@@ -1,0 +1,293 @@
+"""A store as Arrow, without Spark around it: every column, filters, slices, and rows that are not as they should be."""
+
+import json
+import sqlite3
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThan, In, IsNotNull, LessThan, Not, StringContains
+
+from gossamer.analytics import reading
+from gossamer.analytics.filtering import split
+from gossamer.analytics.inputs import notes_on
+from gossamer.analytics.planning import PACKETS_MIN, extent_of, place_of, slices
+from gossamer.analytics.reading import Condition, Place, read
+from gossamer.analytics.schema import EVENTS, TABLES, TELEMETRY
+from gossamer.analytics.source import GossamerSource, StoreReader, StoreStreamReader
+from gossamer.lab.made_log import MadeLog
+from gossamer.logger.filling import fill, fill_archive
+from gossamer.logger.migrations import described
+from gossamer.messages.errors import UsageError
+from gossamer.messages.event import Content, Relation
+from gossamer.messages.packet import pack
+
+
+def rows(url, table="events", schema=EVENTS, conditions=(), count=3):
+    extent = extent_of(url, table)
+    parts = slices(place_of(url), extent.first, extent.last, count)
+    return [row for part in parts for batch in read(table, schema, conditions, part) for row in batch.to_pylist()]
+
+
+def test_every_column(store_url):
+    contents = [
+        Content(key="k", rank=3, time_ns=7, attributes={"a": "ü", "b": [], "c": None}, body=b"\0x"),
+        Content(relation=Relation(group=True), rank=1.5, key="", deleted=True),
+        Content(attributes={"price": 101.5}),
+    ]
+    fill(store_url, [(99, [pack("default/feed", 5, contents), pack("other/~n-1.3", 0, contents[2:])])])
+    first, second, third, other = rows(store_url)
+    assert list(first) == EVENTS.names
+    assert json.loads(first.pop("attributes")) == {"a": "ü", "b": [], "c": None}
+    assert first == {
+        "id": 4096, "group": "default", "stream": "default/feed", "seq": 5, "published_ns": 7, "logged_ns": 99,
+        "key": "k", "rank": 3.0, "annotation": None, "body": b"\0x",
+        "size": len(next(pack("x/y", 0, contents).encoded())[1]), "deleted": False,
+        "store": place_of(store_url).name, "publisher": "feed",
+    }  # fmt: skip
+    assert (second["rank"], second["key"], second["deleted"]) == (1.5, "", True)
+    assert json.loads(second["annotation"]) == {"scope": "group"}
+    assert json.loads(third["attributes"]) == {"price": 101.5}
+    assert (other["group"], other["publisher"], other["id"]) == ("other", "other/~n-1", 8192)
+
+
+def test_all_of_a_log_whatever_the_slices(store_url):
+    log = MadeLog(3_000)
+    fill(store_url, log)
+    truth = log.truth()
+    for count in (1, 7):
+        found = rows(store_url, conditions=[Condition('"group" <> ?', ("$sys",))], count=count)
+        assert len(found) == len({(row["stream"], row["seq"]) for row in found}) == truth["events"]
+        assert [row["id"] for row in found] == sorted(row["id"] for row in found)
+    assert sum(row["size"] for row in found) == truth["bytes"]
+    told = rows(store_url, "telemetry", TELEMETRY)
+    assert len(told) == truth["telemetry"]
+    assert {row["type"] for row in told} == {"sample", "subscription", "consumer", "repair", "purge", "link"}
+
+
+def test_a_store_tells_how_far_it_is_derived(store_url):
+    from gossamer.logger.store import Store
+
+    fill(store_url, [(5, [pack("default/feed", 0, [Content()])])])
+    assert extent_of(store_url).lag == 0
+    with Store(store_url) as store:
+        store.apply([pack("default/feed", 1, [Content()]), pack("default/more", 0, [Content()])])
+        store.commit()
+    extent = extent_of(store_url)
+    assert (extent.last, extent.lag) == (1, 2)
+    assert len(rows(store_url)) == 1
+
+
+def test_what_is_to_be_said_of_a_store(tmp_path):
+    from gossamer.logger.store import Store
+
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    with Store(url) as store:
+        assert notes_on([url], "local[2]") == ()
+        store.apply([pack("default/feed", 0, [Content()])])
+        store.commit()
+    (lag,) = notes_on([url], "local[*]")
+    assert "log.db: 1 packets are logged and not yet derived" in lag
+    lag_again, shared = notes_on([url], "spark://host:7077")
+    assert lag_again == lag
+    assert "every executor must see it under this path" in shared
+    assert "should read PostgreSQL or an archive" in shared
+
+
+def test_a_stream_goes_on_in_the_log_that_it_began_with(tmp_path):
+    urls = [f"sqlite:///{tmp_path / name}" for name in ("a.db", "b.db")]
+    for url, node in zip(urls, "AB", strict=True):
+        fill(url, [(5, [pack("default/feed", 0, [Content()])]), (6, [pack("default/feed", 1, [Content()])])], node)
+    one, other = (StoreStreamReader(GossamerSource({"store": url}), EVENTS) for url in urls)
+    start, end = one.initialOffset(), one.latestOffset()
+    assert (start, end) == ({"logger": "A", "number": 0}, {"logger": "A", "number": 2})
+    batches = [batch for part in one.partitions(start, end) for batch in one.read(part)]
+    assert [seq for batch in batches for seq in batch["seq"].to_pylist()] == [0, 1]
+    assert one.partitions(end, end) == []
+    with pytest.raises(UsageError, match=r"of the log of A, and .* is that of B"):
+        other.partitions(start, other.latestOffset())
+
+
+@pytest.mark.parametrize("table", list(TABLES))
+def test_the_archive_is_the_same_table(tmp_path, table):
+    log = list(MadeLog(1_000))
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    fill(url, log)
+    fill_archive(tmp_path / "archive", log)
+    source = GossamerSource({"archive": str(tmp_path / "archive"), "table": table})
+    reader = source.reader(source.schema())
+    archived = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    stored = rows(url, table, TABLES[table])
+    for row in stored:
+        row["store"] = str(tmp_path / "archive")
+    assert sorted(archived, key=lambda row: row["id"]) == stored
+    some = GossamerSource({"archive": str(tmp_path / "archive"), "group": "orders", "columns": "seq,publisher"})
+    reader = some.reader(some.schema())
+    found = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    assert len(found) == sum(row["group"] == "orders" for row in rows(url))
+
+
+def test_cells_that_are_not_of_their_type_do_not_take_their_row_with_them(tmp_path):
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    contents = [Content(key=f"k{number}", time_ns=number, attributes={"n": number}) for number in range(4)]
+    fill(url, [(5, [pack("default/feed", 0, contents)])])
+    with sqlite3.connect(tmp_path / "log.db") as connection:
+        connection.execute("UPDATE events SET seq = 'rubbish', published_ns = 1e300 WHERE id = 4097")
+        connection.execute("UPDATE events SET key = CAST(x'ff61' AS TEXT), attributes = x'ff' WHERE id = 4098")
+        connection.execute("UPDATE events SET size = 1 << 40, deleted = 'maybe', body = 7 WHERE id = 4099")
+    connection.close()
+    found = rows(url)
+    assert [row["id"] for row in found] == [4096, 4097, 4098, 4099]
+    assert (found[0]["seq"], found[0]["key"], found[0]["attributes"]) == (0, "k0", '{"n":0}')
+    assert (found[1]["seq"], found[1]["published_ns"], found[1]["key"]) == (0, 0, "k1")
+    assert (found[2]["key"], found[2]["attributes"]) == ("\ufffda", "\ufffd")
+    assert (found[3]["size"], found[3]["deleted"], found[3]["body"], found[3]["key"]) == (0, False, None, "k3")
+
+
+@given(st.integers(1, 10_000), st.integers(0, 20_000), st.integers(1, 40))
+def test_slices_are_all_of_it_and_do_not_overlap(first, length, count):
+    last = first + length - 1
+    found = slices(Place("sqlite", "x", "x"), first, last, count)
+    numbers = [number for each in found for number in (each.first // 4096, each.last // 4096)]
+    assert len(found) <= count
+    assert numbers == sorted(numbers)
+    assert (numbers[:1], numbers[-1:]) == (([first], [last]) if length else ([], []))
+    assert all(after.first == before.last + 1 for before, after in pairwise(found))
+    assert len(found) <= max(1, -(-length // PACKETS_MIN))
+
+
+# Filters --------------------------------------------------------------------------------------------------------------
+
+FILTERS = [
+    (EqualTo(("group",), "orders"), lambda row: row["group"] == "orders"),
+    (Not(EqualTo(("key",), "S001")), lambda row: row["key"] is not None and row["key"] != "S001"),
+    (GreaterThan(("seq",), 20), lambda row: row["seq"] > 20),
+    (LessThan(("id",), 500_000), lambda row: row["id"] < 500_000),
+    (In(("key",), ("S001", "ORD-HOT")), lambda row: row["key"] in ("S001", "ORD-HOT")),
+    (IsNotNull(("key",)), lambda row: row["key"] is not None),
+]
+
+
+def test_a_store_filters_as_spark_would(store_url):
+    fill(store_url, MadeLog(2_000))
+    everything = rows(store_url)
+    for filter, keeps in FILTERS:
+        conditions, left = split([filter], EVENTS.names)
+        assert left == []
+        expected = [row["id"] for row in everything if keeps(row)]
+        assert [row["id"] for row in rows(store_url, conditions=conditions)] == expected, filter
+        assert 0 < len(expected) < len(everything), filter
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        GreaterThan(("key",), "S001"),  # a matter of collation
+        StringContains(("key",), "S"),
+        EqualTo(("attributes",), "{}"),  # PostgreSQL writes JSON its own way
+        EqualTo(("seq",), "1"),
+        EqualTo(("rank",), 1.0),
+        EqualTo(("publisher",), "feed"),
+        EqualTo(("a", "b"), 1),
+        Not(StringContains(("key",), "S")),
+    ],
+    ids=repr,
+)
+def test_what_a_store_might_see_otherwise_is_left_to_spark(filter):
+    assert split([filter], EVENTS.names) == ([], [filter])
+
+
+def test_spark_sees_no_filters_of_ours_until_it_pushes_some(tmp_path):
+    """plan_data_source_read.py of PySpark refuses who has its own while they are switched off."""
+    reader = StoreReader(GossamerSource({"store": f"sqlite:///{tmp_path / 'log.db'}"}), EVENTS)
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
+    left = StringContains(("key",), "S")
+    assert list(reader.pushFilters([EqualTo(("seq",), 1), left])) == [left]
+    assert reader._conditions == [Condition('"seq" = ?', (1,))]
+
+
+# Who published --------------------------------------------------------------------------------------------------------
+
+STREAMS = [
+    "default/feed",
+    "default/~b-1.0",
+    "a b/~x.y.12",
+    "g/~x.07",
+    "g/~x.",
+    "g/name.3",
+    "$sys/~n-1-telemetry.0",
+    "odd",
+    "",
+]
+
+
+@given(st.one_of(st.sampled_from(STREAMS), st.from_regex(r"\w{1,3}/~?[\w.~]{1,8}", fullmatch=True)))
+def test_the_publisher_is_the_one_that_the_store_knows(stream):
+    _, publisher, issuer = described(stream)
+    expected = publisher if issuer is None else issuer
+    assert reading.publisher_of(stream) == expected
+    assert reading.publishers(pa.array([stream, stream])).to_pylist() == [expected] * 2
+
+
+# Options and urls -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({}, "say which store"),
+        ({"store": "mysql://x/y"}, "sqlite:///FILE or postgresql"),
+        ({"store": "nonsense"}, "not the url of a store"),
+        ({"store": "sqlite:////nowhere/at.db"}, "no such file"),
+        ({"store": "sqlite:///x", "tabel": "events"}, "no option 'tabel'"),
+        ({"store": "sqlite:///x", "table": "packets"}, "there are events and telemetry"),
+        ({"store": "sqlite:///x", "columns": "id,price"}, "no column 'price'"),
+        ({"store": "sqlite:///x", "columns": " , "}, "no columns"),
+        ({"store": "sqlite:///x", "partitions": "0"}, "a number from 1"),
+        ({"store": "sqlite:///x", "since": "yesterday"}, "a time like"),
+        ({"store": "sqlite:///x", "group": "a", "table": "telemetry"}, "goes with the table events"),
+        ({"archive": "/nowhere"}, "there is no archive"),
+        ({"archive": "/usr"}, "is no archive"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(options, complaint):
+    def plan():
+        source = GossamerSource(options)
+        return source.reader(source.schema()).partitions()
+
+    with pytest.raises(UsageError, match=complaint) as caught:
+        plan()
+    assert "\n" not in str(caught.value)
+
+
+def test_no_store_and_one_of_another_version(tmp_path):
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    with sqlite3.connect(tmp_path / "log.db") as connection:
+        connection.execute("CREATE TABLE other (x)")
+    connection.close()
+    with pytest.raises(UsageError, match="is no store"):
+        extent_of(url)
+    (tmp_path / "log.db").write_bytes(b"this is not a database, whatever its name says" * 100)
+    with pytest.raises(UsageError, match="not a database"):
+        extent_of(url)
+    (tmp_path / "log.db").unlink()
+    fill(url, [(5, [pack("default/feed", 0, [Content()])])])
+    with sqlite3.connect(tmp_path / "log.db") as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE name = 'schema'")
+    connection.close()
+    with pytest.raises(UsageError, match="has schema 99"):
+        extent_of(url)
+
+
+def test_a_password_is_shown_to_nobody():
+    place = place_of("postgresql://me:secret@host/log")
+    assert "secret" in place.where
+    assert place.name == "postgresql://me@host/log"
+
+
+def test_since_skips_what_was_logged_before(store_url):
+    fill(store_url, [(second * 10**9, [pack("default/feed", second, [Content()])]) for second in range(1, 6)])
+    assert extent_of(store_url, since=datetime.fromtimestamp(3, UTC)).first == 3
