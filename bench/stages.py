@@ -44,7 +44,7 @@ def measure(cpu_us: dict[str, float]) -> dict[str, float]:
         packing = _cost(lambda: encode(Publish(pack_encoded(STREAM, 0, encoded))))
         taking = _cost(lambda: decode_from_client(publish))
         vetting = _cost(packet.vetted)
-        matching = _cost(lambda: selector.matches_each([each.attributes for each in run.events()])) - _cost(run.events)
+        matching = _cost(lambda: selector.matches_each(events))
         sending = _cost(lambda: encode(run))
         decoding = _cost(lambda: decode_from_broker(frame)) + _cost(run.events)
         iterating = _iterating(run)

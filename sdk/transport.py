@@ -224,7 +224,9 @@ class Transport:
         self._more = False
         self._sent = False
         self._attended = False
-        """Whether the application's loop has been here since we looked."""
+        """Whether the application has been here since we looked."""
+        self._attentive = False
+        """Whether its loop ever was: there are loops that cannot watch a descriptor."""
         self._poller = zmq.Poller()
         self._doze = zmq.Poller()
         self._wakeup, self._waker = socket.socketpair()
@@ -271,7 +273,7 @@ class Transport:
 
     def attend(self, came: bool = True) -> None:
         """The application's loop was told that something has come, or should look whether something has."""
-        self._attended = True
+        self._attended = self._attentive = True
         self._turns.at = now = time.monotonic()
         if came and not self.outbox and self._take_one(now):
             self._on_more()  # when the application has had this
@@ -292,7 +294,7 @@ class Transport:
 
     def pump(self) -> None:
         """Take what has come and send what there is, here and now; or have it done, if somebody is at it."""
-        self._attended = True
+        self._attended = self._attentive
         if self._spool is not None or not self._at_socket.acquire(blocking=False):
             self.wake()
             return
