@@ -282,10 +282,10 @@ class Transport:
 
     def _take_one(self, now: float) -> bool:
         """Take something small that has come, and look at nothing else: the application waits for it."""
-        if self._spool is not None or not self._welcomed or not self._at_socket.acquire(blocking=False):
+        if self._spool is not None or not self._at_socket.acquire(blocking=False):
             return False
         try:
-            return 0 < self._receive(now, self._take_here) < SMALL_BYTES
+            return self._welcomed and 0 < self._receive(now, self._take_here) < SMALL_BYTES
         except GossamerError as error:
             self._command(partial(self._end, error))
             return False
