@@ -10,7 +10,7 @@ the schema's, with commas: Spark does not tell a Python source which ones it nee
 
 A stream is read as far as it is derived, by the numbers of its packets. They are ascending with the commits and never
 given twice, and what was derived from a packet does not change: so a batch that is read again after a crash is the
-same, and with Spark's checkpoint each event is had exactly once by a sink that is idempotent.
+same, and with Spark's checkpoint each event of a log is had exactly once by a sink that is idempotent.
 
 This module is imported by Spark's workers, too: what only the driver needs is imported where it is used.
 """
@@ -158,7 +158,8 @@ class StoreReader(DataSourceReader):
 
 
 class StoreStreamReader(DataSourceStreamReader):
-    """The log of one logger as it grows; of a mesh with several, the first that can be read: each stores everything."""
+    """Logs as they grow. An offset tells of each logger up to which number; of several loggers, which may have logged
+    the same events, each is had from each: `dropDuplicates(["stream", "seq"])`."""
 
     def __init__(self, source: GossamerSource, schema: StructType) -> None:
         from gossamer.analytics.planning import PARTITIONS
@@ -168,33 +169,37 @@ class StoreStreamReader(DataSourceStreamReader):
         self._schema = schema
         self._conditions = source.conditions()
         self._count = source.partitions(PARTITIONS)
-        self._url = source.stores()[0]
-        self._number = 0
+        self._urls = source.stores()
+        self._numbers: dict[str, int] = {}
 
-    def initialOffset(self) -> dict[str, str | int]:
+    def initialOffset(self) -> dict[str, int]:
         from gossamer.analytics.planning import number_at, reached
 
         since = self._source.time("since")
-        number = 0 if since is None else number_at(self._url, since)
-        return {"logger": reached(self._url).logger, "number": number}
+        return {reached(url).logger: 0 if since is None else number_at(url, since) for url in self._urls}
 
-    def latestOffset(self) -> dict[str, str | int]:  # type: ignore[override]
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]
         from gossamer.analytics.planning import reached
 
-        found = reached(self._url)
-        # While it is being made again (`gossamer logger --rebuild`) it falls back: nobody reads backwards.
-        self._number = max(self._number, found.number)
-        return {"logger": found.logger, "number": self._number}
+        for found in map(reached, self._urls):
+            # While it is being made again (`gossamer logger --rebuild`) it falls back: nobody reads backwards.
+            self._numbers[found.logger] = max(self._numbers.get(found.logger, 0), found.number)
+        return dict(self._numbers)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        from gossamer.analytics.planning import place_of, slices
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        from gossamer.analytics.planning import place_of, reached, slices
 
-        if start["logger"] != end["logger"]:  # whose numbers are others
+        stores = {reached(url).logger: url for url in self._urls}
+        # Each logger has its own numbers.
+        if missing := sorted((start.keys() | end.keys()) - stores.keys()):
             raise UsageError(
-                f"the checkpoint is of the log of {start['logger']}, and {self._url} is that of {end['logger']}: "
-                "name its store, or begin a checkpoint"
+                f"the checkpoint is of the log of {missing[0]}, which is not among these: {', '.join(sorted(stores))}. "
+                "Name its store, or begin a checkpoint"
             )
-        return slices(place_of(self._url), start["number"] + 1, end["number"], self._count)
+        found: list[InputPartition] = []
+        for logger, number in sorted(end.items()):
+            found += slices(place_of(stores[logger]), start.get(logger, 0) + 1, number, self._count)
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._table, self._schema, self._conditions, partition)

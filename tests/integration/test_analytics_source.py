@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from gossamer.analytics import archives, reading
@@ -26,6 +27,7 @@ from gossamer.messages.packet import pack
 from processes import until
 
 EVENT_COUNT = 2_000
+PATIENCE_S = 600
 FOLLOWER = Path(__file__).with_name("stream_follower.py")
 
 
@@ -174,13 +176,16 @@ class Growing:
 def followed(spark, url, folder):
     """Take what is there now into a folder of Parquet, going on where the checkpoint says."""
     stream = spark.readStream.format("gossamer").options(store=url, columns="stream,seq,store").load()
-    return (
-        stream.writeStream.format("parquet")
-        .options(path=str(folder / "out"), checkpointLocation=str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-        .awaitTermination(120)
-    )
+    writer = stream.writeStream.format("parquet").trigger(availableNow=True)
+    writer = writer.options(path=str(folder / "out"), checkpointLocation=str(folder / "checkpoint"))
+    while True:
+        try:
+            assert writer.start().awaitTermination(PATIENCE_S)
+            return
+        except StreamingQueryException as error:
+            # Spark gives a Python process ten seconds to start, which a crowded machine may not have.
+            if "failed to connect back" not in str(error):
+                raise
 
 
 def taken(spark, folder):
@@ -206,9 +211,9 @@ def test_a_stream_killed_in_the_middle_neither_loses_nor_doubles(spark, log, tmp
             assert follower.poll() is None, (tmp_path / "follower.log").read_text()
             return (tmp_path / "checkpoint" / "offsets" / str(batch)).exists()
 
-        until(lambda: begun(0) and (tmp_path / "out" / "_spark_metadata" / "0").exists(), "the first batch", 240)
+        until(lambda: begun(0) and (tmp_path / "out" / "_spark_metadata" / "0").exists(), "the first batch", PATIENCE_S)
         growing.log(log[0][third : 2 * third])
-        until(lambda: begun(1), "the second batch to begin", 120)
+        until(lambda: begun(1), "the second batch to begin", PATIENCE_S)
     finally:
         os.killpg(follower.pid, signal.SIGKILL)  # Python, the JVM and its workers, all at once
         follower.wait()
