@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gossamer.protocol.config import Config
+
+DEFAULT = Config()
+"""What members run with unless they are told otherwise; the log does not say."""
 Severity = Literal["info", "warning", "critical"]
 
 

@@ -23,11 +23,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from gossamer.analytics.inputs import Inputs
-from gossamer.analytics.jobs.advice import Advice, setting
+from gossamer.analytics.jobs.advice import DEFAULT, Advice, setting
 from gossamer.analytics.jobs.plot import Plot
 from gossamer.analytics.jobs.timeline import AT_NS, broker_of, second_of, width_s, window_start
 from gossamer.analytics.jobs.told import told
-from gossamer.protocol.config import Config
 
 NAME = "latency"
 TITLE = "Latency"
@@ -102,7 +101,7 @@ def _logged(counted: DataFrame, by: tuple[str, ...]) -> DataFrame:
     return (
         counted.groupBy(*by)
         .agg(
-            F.percentile("step_us", list(SHARES), "n").alias("p"),
+            F.percentile("step_us", list(SHARES), F.col("n")).alias("p"),
             F.sum("n").alias("events"),
             (F.max("longest_us") / 1_000).alias("max_ms"),
         )
@@ -133,9 +132,14 @@ def _delivered(sampled: DataFrame, by: tuple[str, ...]) -> DataFrame:
             F.max("latency_delivered_p99_ms").alias("p99_ms"),
         )
         .select(
-            *by, F.lit("delivered").alias("stage"), unknown.cast("long").alias("events"), "p50_ms",
-            unknown.cast("double").alias("p90_ms"), "p99_ms", unknown.cast("double").alias("max_ms"),
-        )  # fmt: skip
+            *by,
+            F.lit("delivered").alias("stage"),
+            unknown.cast("long").alias("events"),
+            "p50_ms",
+            unknown.cast("double").alias("p90_ms"),
+            "p99_ms",
+            unknown.cast("double").alias("max_ms"),
+        )
     )
 
 
@@ -146,7 +150,7 @@ def advise(tables: dict[str, DataFrame]) -> list[Advice]:
             continue
         seen = f"Half of the events took {row.p50_ms:.1f} ms, one in a hundred {row.p99_ms:.0f} ms or more"
         if row.stage == "delivered":
-            shorter = max(Config.round_interval_s / 2, 0.05)
+            shorter = max(DEFAULT.round_interval_s / 2, 0.05)
             found.append(
                 Advice(
                     f"Repair sooner: events come to {row.broker} with a long tail",

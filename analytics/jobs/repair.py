@@ -21,7 +21,7 @@ relative to an equal one: 1 is equal), `rank` (1 carried most).
 **To see.** Repairs by gossip should take few rounds and be spread evenly over members; loggers should have little to do.
 A `logger` share that is high, or rounds near `gclimit_rounds`: packets leave the gossip buffers too soon. A load far from
 equal: near members are asked too often (`selection`).
-"""
+"""  # noqa: E501 (a table)
 
 from math import ceil
 
@@ -29,11 +29,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from gossamer.analytics.inputs import Inputs
-from gossamer.analytics.jobs.advice import Advice, setting
+from gossamer.analytics.jobs.advice import DEFAULT, Advice, setting
 from gossamer.analytics.jobs.plot import Plot
 from gossamer.analytics.jobs.timeline import second_of, width_s, window_start
 from gossamer.analytics.jobs.told import increases, told
-from gossamer.protocol.config import Config
 
 NAME = "repair"
 TITLE = "Repair"
@@ -152,15 +151,15 @@ def advise(tables: dict[str, DataFrame]) -> list[Advice]:
         found.append(
             Advice(
                 "The network loses too much",
-                f"{asked:.1%} of what was delivered had to be asked for. Look for links that drop; until then a smaller "
-                "window keeps less under way, so that what a link cannot take waits where it can be purged.",
-                setting("protocol", link_window_bytes=(Config.link_window_bytes or 2**20) // 4),
+                f"{asked:.1%} of what was delivered had to be asked for. Look for links that drop; until then a "
+                "smaller window keeps less under way, so that what a link cannot take waits where it can be purged.",
+                setting("protocol", link_window_bytes=(DEFAULT.link_window_bytes or 2**20) // 4),
                 "critical" if asked > 4 * MANY else "warning",
             )
         )
     needed = _rounds_needed(tables["rounds"])
     if logger.events and logger.events > LOGGER_SHARE * (gossip.events + logger.events):
-        rounds = max(2 * Config.gclimit_rounds, ceil(1.5 * needed))
+        rounds = max(2 * DEFAULT.gclimit_rounds, ceil(1.5 * needed))
         found.append(
             Advice(
                 "Keep packets for gossip longer",
@@ -170,12 +169,12 @@ def advise(tables: dict[str, DataFrame]) -> list[Advice]:
                 "warning",
             )
         )
-    elif needed > 0.7 * Config.gclimit_rounds:
+    elif needed > 0.7 * DEFAULT.gclimit_rounds:
         found.append(
             Advice(
                 "Keep packets for gossip longer",
                 f"99 % of the repairs by gossip took up to {needed} rounds, and packets are kept for "
-                f"{Config.gclimit_rounds} by default.",
+                f"{DEFAULT.gclimit_rounds} by default.",
                 setting("protocol", gclimit_rounds=2 * needed),
             )
         )

@@ -14,9 +14,9 @@
 the whole log), `peak_per_s` (the busiest second) and `peak_at`, `idle_share` (of the seconds of the log, those in which
 nothing came). The 1,000 busiest.
 
-`brokers`: what members told of themselves, on average in each window: `window_start`, `node`, `role`,
-`events_published_per_s`, `events_delivered_per_s`, `events_matched_per_s`, `bytes_sent_per_s`, `bytes_received_per_s`,
-`bytes_delivered_per_s`, `loop_busy` (0 to 1).
+`brokers`: what members told of themselves, by window: `window_start`, `node`, `role`, `events_published_per_s`,
+`events_delivered_per_s`, `events_matched_per_s`, `bytes_published_per_s`, `bytes_sent_per_s`, `bytes_received_per_s`,
+`bytes_delivered_per_s`, `loop_busy` (0 to 1, on average).
 
 **To see.** Events a second by group: peaks far above the mean are what buffers are for. A broker whose `loop_busy` comes
 near 1 is at its limit: give its clients a second one. Publishers with a high `idle_share` cost heartbeats, not traffic.
@@ -29,7 +29,7 @@ from gossamer.analytics.inputs import Inputs
 from gossamer.analytics.jobs.advice import Advice
 from gossamer.analytics.jobs.plot import Plot
 from gossamer.analytics.jobs.timeline import broker_of, per_second, second_of, span, width_s, window_start
-from gossamer.analytics.jobs.told import told
+from gossamer.analytics.jobs.told import increases, told
 
 NAME = "throughput"
 TITLE = "Throughput"
@@ -67,9 +67,9 @@ BUSIEST = 50
 ROWS_MAX = 1_000
 OTHERS = "(others)"
 BUSY = 0.8
-RATES = (
-    "events_published_per_s", "events_delivered_per_s", "events_matched_per_s", "bytes_sent_per_s",
-    "bytes_received_per_s", "bytes_delivered_per_s", "loop_busy",
+TOTALS = (
+    "events_published", "events_delivered", "events_matched", "bytes_published", "bytes_sent", "bytes_received",
+    "bytes_delivered",
 )  # fmt: skip
 
 
@@ -143,11 +143,15 @@ def _totals(seconds: DataFrame, by: tuple[str, ...], log_s: int) -> DataFrame:
 
 
 def _brokers(telemetry: DataFrame, width: int) -> DataFrame:
-    samples = told(telemetry, "sample", RATES, ("role",))
+    samples = told(telemetry, "sample", ("uptime_s", "interval_s", "loop_busy", *TOTALS), ("role",))
     window = window_start(second_of("published_ns"), width).alias("window_start")
     return (
-        samples.groupBy(window, "node", "role")
-        .agg(*(F.avg(name).alias(name) for name in RATES))
+        increases(samples, TOTALS)
+        .groupBy(window, "node", "role")
+        .agg(
+            *((F.sum(name) / width).alias(f"{name}_per_s") for name in TOTALS),
+            F.avg("loop_busy").alias("loop_busy"),
+        )
         .orderBy("window_start", "node")
     )
 

@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+YOUNG = 3
+"""A life is young in so many of its first telemetry intervals."""
+
 
 def told(telemetry: DataFrame, kind: str, numbers: Iterable[str] = (), texts: Iterable[str] = ()) -> DataFrame:
     """The events of a type, in columns `node`, `published_ns` and the attributes that are named; null where one is
@@ -25,7 +28,9 @@ def increases(samples: DataFrame, totals: Iterable[str], by: Iterable[str] = ("n
     """
     order = Window.partitionBy(*by).orderBy("published_ns")
     before = F.lag("uptime_s").over(order)
-    begun = F.when(before.isNull(), F.col("uptime_s") <= 2 * F.col("interval_s")).otherwise(F.col("uptime_s") < before)
+    begun = F.when(before.isNull(), F.col("uptime_s") <= YOUNG * F.col("interval_s")).otherwise(
+        F.col("uptime_s") < before
+    )
     fresh = samples.withColumn("fresh", F.coalesce(begun, F.lit(False))).withColumn("first", before.isNull())
     return fresh.select(
         *(name for name in samples.columns if name not in set(totals)),
