@@ -32,14 +32,20 @@ class Conjunction:
                 return False
         return True
 
+    def meets(self, other: "Conjunction") -> bool:
+        """Whether every attribute that both speak of can have a value that suits both."""
+        shared = self.domains.keys() & other.domains.keys()
+        return all(self.domains[name].meet(other.domains[name]) is not None for name in shared)
+
 
 def covers(a: Selector | str, b: Selector | str) -> bool:
     """Whether `a` matches everything that `b` matches. True is certain; False may mean that it cannot be told."""
-    ours, theirs = _conjunctions(a), _conjunctions(b)
+    ours, theirs = conjunctions(a), conjunctions(b)
     return all(any(one.includes(other) for one in ours) for other in theirs)
 
 
-def _conjunctions(selector: Selector | str) -> list[Conjunction]:
+def conjunctions(selector: Selector | str) -> list[Conjunction]:
+    """A selector's alternatives that some event may make true."""
     condition = (Selector(selector) if isinstance(selector, str) else selector).tree
     return [found for terms in alternatives(condition) if (found := _conjunction(terms)) is not None]
 
@@ -69,7 +75,7 @@ def merge(selectors: Iterable[Selector | str]) -> list[Selector]:
     pool: list[Conjunction] = []
     for selector in selectors:
         given = Selector(selector) if isinstance(selector, str) else selector
-        found = _conjunctions(given)
+        found = conjunctions(given)
         if any(one.tests for one in found):
             kept.append(given)  # beyond domains: can be covered, but not joined
         else:
