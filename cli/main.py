@@ -34,6 +34,7 @@ COMMANDS = {
     "top": "top",
     "expel": "expel",
     "demo": "demo",
+    "report": "report",
     "bench": "bench",
 }
 """Each with the module that it is in: a broker's and a laboratory's imports take longer than many a command."""

@@ -1,7 +1,7 @@
 """`Routes`: which group an event belongs to, and which groups a subscriber has to listen to for a selector.
 
 Thesis §1.4 leaves open how the interests of many subscribers are mapped to a few multicast groups. Here a group has a
-selector, its *interest*, and the groups have an order. An event belongs to the first group whose interest it matches, or
+selector, its *interest*, and the groups are in order. An event belongs to the first group whose interest it matches, or
 to the rest if it matches none: so it is published once, in one group, whoever wants it. A subscriber listens to every
 group in which something that it wants may be. That is told as covering is, soundly: what cannot be told makes it listen
 to a group in vain, and never makes it miss anything.
