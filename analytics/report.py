@@ -6,8 +6,8 @@
     DIR/JOB/_JOB.json                 the same: {"job", "table", "columns", "rows", "rows_total"}; the first 10,000 rows
     DIR/JOB-TABLE/*.parquet, _….json  the job's other tables
 
-Spark and pyarrow read a folder as a whole and pass over names that begin with an underscore: each folder is one table. A
-table of up to 10,000 rows comes to the driver and is written there; a longer one is written by the executors.
+Spark and pyarrow read a folder as a whole and pass over names that begin with an underscore: each folder is one table.
+A table of up to 10,000 rows comes to the driver and is written there; a longer one is written by the executors.
 """
 
 import json
