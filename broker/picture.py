@@ -34,7 +34,7 @@ SHOWN = (
     "latency_delivered_p99_ms", "latency_logged_p50_ms", "latency_logged_p99_ms", "loop_busy", "streams",
     "streams_incomplete", "send_buffer_bytes", "links_queued_bytes", "events_published", "events_delivered",
     "events_stored", "events_lost", "fallen_behind", "repaired_gossip", "repaired_logger", "client_errors",
-    "peer_errors", "refusals", "store_commits", "store_lag_packets",
+    "peer_errors", "refusals", "store_commits", "store_lag_packets", "interests", "interests_hash",
 )  # fmt: skip
 """What is shown of a member, as far as it has it."""
 TOTALS = (
@@ -102,6 +102,8 @@ class Picture:
         here = {member["node"] for member in members if member["status"] == "member"}
         lives = {event.attributes["node"]: _life(event) for event in self._of("sample")}
         trouble = [f"{member['node']}: {reason}" for member in members for reason in member["trouble"]]
+        if len({member["interests_hash"] for member in members if "interests_hash" in member}) > 1:
+            trouble.append("the brokers were told different groups by interest (--groups)")
         if not members:
             trouble.append("nobody has told of itself")
         consumers = [

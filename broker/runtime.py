@@ -29,6 +29,7 @@ from gossamer.messages.codec import encode
 from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
 from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, NodeId, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
+from gossamer.messages.session import Interest
 from gossamer.messages.wire import Member, Message, Read, Repair, Span
 from gossamer.protocol.config import Config
 from gossamer.protocol.durable import is_durable
@@ -110,6 +111,7 @@ class Clients(Protocol):
     address: str
     journal: Journal
     order: Ordered | None
+    interests: tuple[Interest, ...]
 
     def start(self, node: Node, name: str, incarnation: int, watch: Callable[[Any], Callable[[], bool]]) -> None: ...
     def receive(self, now: float) -> Iterable[Input]: ...

@@ -52,6 +52,7 @@ from gossamer.messages.session import (
     FromBroker,
     Goodbye,
     Hello,
+    Interest,
     Ping,
     Pong,
     Publish,
@@ -177,8 +178,11 @@ class Sessions:
         advertise: str | None = None,
         limits: ClientLimits | None = None,
         counters: Counters | None = None,
+        interests: tuple[Interest, ...] = (),
     ) -> None:
-        """It listens at once, and answers once the node's loop takes it along. `counters` are the node's."""
+        """It listens at once, and answers once the node's loop takes it along. `counters` are the node's; `interests`
+        are groups that clients are told of."""
+        self.interests = interests
         self.limits = limits or ClientLimits()
         self.counters = counters or Counters()
         self.deliveries = Deliveries(self.limits.log_bytes_max, self.counters)
@@ -465,7 +469,7 @@ class Sessions:
         limits = self.limits
         welcome = Welcome(
             session.epoch, self._name, session.stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s,
-            first, last, self._node._ctx.config.group(session.group).order,
+            first, last, self._node._ctx.config.group(session.group).order, self.interests,
         )  # fmt: skip
         self.send(session, encode(welcome))
         self._tell("client %s is here", "client-in", session)

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from xxhash import xxh3_64_hexdigest
+
 from gossamer.broker.journal import Change, Journal
 from gossamer.messages.event import KEY_LENGTH_MAX, Attributes, Content, Relation
 from gossamer.messages.ids import SYSTEM_GROUP, StreamId, anonymous_stream
@@ -176,6 +178,9 @@ class Telemetry:
             attributes["store"] = runtime.store.url
         self._busy_s = runtime.busy_s
         attributes |= totals
+        if runtime.clients is not None and (interests := runtime.clients.interests):
+            attributes["interests"] = [interest.name for interest in interests][:NAMES_MAX]
+            attributes["interests_hash"] = xxh3_64_hexdigest(repr(interests).encode())
         for each in RATES:
             attributes[f"{each}_per_s"] = round((totals[each] - self._before.get(each, 0)) / elapsed_s, 3)
         for each, histogram in runtime.latencies.items():

@@ -3,6 +3,7 @@
 from gossamer.broker import serving
 from gossamer.broker.faults import parse_faults
 from gossamer.cli import options
+from gossamer.cli.groups import GroupsFile, read_groups
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import delivery_log, serve
 
@@ -15,6 +16,7 @@ def broker(
     name: options.Name = None,
     replicas: options.Replicas = None,
     config: options.ConfigFile = None,
+    groups: GroupsFile = None,
     faults: options.FaultSpec = None,
     http: options.Http = None,
     telemetry_interval_s: options.TelemetryInterval = None,
@@ -30,6 +32,7 @@ def broker(
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"listen": options.LISTEN, "mesh": options.MESH})
+    protocol, interests = read_groups(groups, protocol)
     start_logging(found["log_format"], found["log_level"])
     serve(
         "broker",
@@ -38,6 +41,7 @@ def broker(
         serving.broker,
         listen=found["listen"],
         limits=found["clients"],
+        interests=interests,
         telemetry_interval_s=found["telemetry_interval_s"],
         bind=found["mesh"],
         name=found["name"],

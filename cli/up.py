@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import options
+from gossamer.cli.groups import GroupsFile, read_groups
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import monitor
 from gossamer.messages.errors import GossamerError
@@ -32,6 +33,7 @@ def up(
     replicas: options.Replicas = None,
     compact: options.Compact = None,
     config: options.ConfigFile = None,
+    groups: GroupsFile = None,
     http: options.Http = None,
     telemetry_interval_s: options.TelemetryInterval = None,
     log_format: options.LogFormat = None,
@@ -45,6 +47,7 @@ def up(
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"data": str(DATA)})
+    protocol, interests = read_groups(groups, protocol)
     start_logging(found["log_format"], found["log_level"])
     ended = threading.Event()
 
@@ -60,6 +63,7 @@ def up(
         peers=tuple(found["peer"]),
         config=protocol,
         limits=found["clients"],
+        interests=interests,
         telemetry_interval_s=found["telemetry_interval_s"],
     )
     try:

@@ -40,6 +40,7 @@ BUFFER_EVENTS_MAX = 1_000_000
 SUBS_MAX = 2**31 - 1
 ITEMS_MAX = 65_536
 POSITIONS_MAX = 100_000
+INTERESTS_MAX = 1_000
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sub = Annotated[int, Meta(ge=0, le=SUBS_MAX)]
@@ -150,6 +151,14 @@ class Goodbye(_Message, frozen=True, tag=7):
 # From the broker ------------------------------------------------------------------------------------------------------
 
 
+class Interest(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Of the events of the group `of`, those that match are published in the group `name` (matching/routing.py)."""
+
+    name: Name
+    of: Name
+    selector: Text
+
+
 class Welcome(_Message, frozen=True, tag=32):
     """A session has begun. `stream` is the client's to publish on, from `first` on and up to the seq `last` if they are
     told; `node` is the broker."""
@@ -165,6 +174,8 @@ class Welcome(_Message, frozen=True, tag=32):
     last: Seq = SEQ_MAX
     order: Literal["fifo", "causal", "total"] = "fifo"
     """That of the client's group: in a causal one its events are to name what they come after."""
+    interests: Annotated[tuple[Interest, ...], Meta(max_length=INTERESTS_MAX)] = ()
+    """The groups by interest that this broker was told, in their order."""
 
 
 class Acks(_Message, frozen=True, tag=33):

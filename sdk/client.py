@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gossamer.broker.addresses import check_peer
 from gossamer.matching import Selector
+from gossamer.matching.routing import Routes
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
 from gossamer.messages.event import IDS_MAX, Attributes, Content, Event, is_plain
 from gossamer.messages.ids import EventId, StreamId, named_stream
@@ -304,6 +305,13 @@ class Client:
     def node(self) -> str | None:
         """The broker that this client is with."""
         return self._transport.node
+
+    @property
+    def routes(self) -> Routes:
+        """The groups by interest that the broker was told (`gossamer broker --groups`): where an event of this client's
+        group is to be published, and where to listen to for a selector. Without any, all is in that group."""
+        of = [each for each in self._transport.interests if each.of == self._group]
+        return Routes({each.name: each.selector for each in of}, self._group)
 
     @property
     def url(self) -> str:

@@ -19,6 +19,7 @@ from gossamer.broker.faults import Faults
 from gossamer.broker.runtime import Runtime
 from gossamer.broker.sessions import ClientLimits
 from gossamer.messages.errors import GossamerError, Timeout, UsageError
+from gossamer.messages.session import Interest
 from gossamer.protocol.config import Config
 
 READY_S = 10.0
@@ -51,6 +52,7 @@ class Embedded:
         faults: Faults | None = None,
         limits: ClientLimits | None = None,
         telemetry_interval_s: float = 0.0,
+        interests: tuple[Interest, ...] = (),
     ) -> "Embedded":
         """Start them, and wait until they are members."""
         # Here, because SQLAlchemy takes a third of a second that no plain client should spend.
@@ -84,6 +86,7 @@ class Embedded:
                 config=config,
                 faults=faults,
                 limits=limits,
+                interests=interests,
                 telemetry_interval_s=telemetry_interval_s,
             )
             started.append(broker.start())

@@ -53,6 +53,7 @@ from gossamer.messages.session import (
     Gap,
     Goodbye,
     Hello,
+    Interest,
     Items,
     Numbers,
     Ping,
@@ -177,6 +178,7 @@ class Transport:
         self.node: str | None = None
         self.order = "fifo"
         """Of the group, as the broker told."""
+        self.interests: tuple[Interest, ...] = ()
         """The broker we are with."""
         self.stream: StreamId | None = None
         self.failure: GossamerError | None = None
@@ -507,6 +509,7 @@ class Transport:
         self._pinged_at = now
         self.node = welcome.node
         self.order = welcome.order
+        self.interests = welcome.interests
         self._window_bytes = welcome.window_bytes
         self._ping_s = min(PING_S, welcome.silence_s / 4)
         self._received_bytes = self._credited_bytes = 0
