@@ -58,9 +58,7 @@ def read_groups(path: Path | None, config: Config) -> tuple[Config, tuple[Intere
     names = {interest.name for interest in interests}
     for interest in interests:
         if interest.of in names:
-            raise file.error(
-                f"{interest.of} is split itself, and cannot be what {interest.name} is of", interest.name, "of"
-            )
+            raise file.error(f"{interest.of} is split off itself, and is not split again", interest.name, "of")
     if len(interests) > INTERESTS_MAX or sum(len(each.selector) for each in interests) > LENGTH_MAX:
         raise file.error(f"at most {INTERESTS_MAX:,} groups with {LENGTH_MAX:,} characters of selectors in all")
     return replace(config, groups=groups), tuple(interests)
@@ -83,7 +81,7 @@ def _group(file: "_File", name: str, table: object) -> tuple[Interest, dict[str,
     try:
         canonical = str(Selector(selector))
     except SelectorError as error:
-        raise file.error(str(error), name, "selector") from None
+        raise file.error(str(error).splitlines()[0], name, "selector") from None
     kinds = {each.name: type(each.default) for each in fields(Group)}
     settings = {setting: value for setting, value in table.items() if setting not in OURS}
     for setting, value in settings.items():

@@ -49,17 +49,17 @@ def test_what_the_report_writes_is_what_brokers_load(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("x = ", r"groups.toml: Invalid value \(at line 1"),
+        ("x = ", "groups.toml: Invalid value"),
         ("hops = 3", "has tables"),
         ("[groups]\na = 3", r"\[groups.a\] is a table"),
         ("[groups.a]\npurging = true", r"line 1: \[groups.a\] has no selector"),
-        ("[groups.a]\n\nselector = 'price >'", "line 3: .*expected"),
+        ("[groups.a]\n\nselector = 'price >'", "line 3: .*ends here"),
         ("[groups.a]\nselector = 'x = 1'\n[groups.b]\nselector = ''\nspeed = 3", "line 5: there is no setting 'speed'"),
         ("[groups.a]\nselector = 'x = 1'\npurging = 1", "line 3: purging = 1"),
         ("[groups.'$sys']\nselector = 'x = 1'", "line 1: .*no name of a group"),
         ("[groups.'a/b']\nselector = 'x = 1'", "line 1: .*a name is"),
         ("[groups.a]\nselector = 'x = 1'\nof = 'b/c'", "line 3: .*a name is"),
-        ("[groups.a]\nselector = 'x = 1'\n[groups.b]\nselector = 'x = 2'\nof = 'a'", "line 5: a is split itself"),
+        ("[groups.a]\nselector = 'x = 1'\n[groups.b]\nselector = 'x = 2'\nof = 'a'", "line 5: a is split off itself"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(text, told, tmp_path):
