@@ -15,11 +15,11 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gossamer needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) ..." >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 2>$(VENV)/pip.log || { cat $(VENV)/pip.log >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,analytics]' 2>$(VENV)/pip.log || { cat $(VENV)/pip.log >&2; exit 1; }
 	@touch $@
 
 demo: $(READY)       ## the whole story in a minute: a mesh of processes, fast and slow consumers, a broker killed
-	@$(BIN)/gossamer demo
+	@$(BIN)/gossamer demo --report build/demo
 
 test: $(READY)       ## the quick suite
 	@$(BIN)/python -m pytest -q

@@ -95,10 +95,10 @@ class Report:
 
 
 def overview(inputs: Inputs) -> Overview:
-    at = F.col("logged_ns")
+    at = F.floor(F.col("logged_ns") / 1_000)
     row = inputs.events.agg(
         F.count("*"), F.coalesce(F.sum("size"), F.lit(0)), F.count_if(F.col("attributes").isNull()),
-        F.approx_count_distinct("stream"), F.timestamp_micros(F.min(at) / 1_000), F.timestamp_micros(F.max(at) / 1_000),
+        F.approx_count_distinct("stream"), F.timestamp_micros(F.min(at)), F.timestamp_micros(F.max(at)),
     ).collect()[0]  # fmt: skip
     return Overview(*row[:4], inputs.telemetry.count(), *row[4:])
 

@@ -2,6 +2,7 @@
 
 import json as json_format
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli.demo_report import report_on
 from gossamer.cli.demo_story import BROKERS, LOGGER, SHORT, Facts, Story, Timing
 
 PEOPLE = {
@@ -24,6 +26,10 @@ PEOPLE = {
 def demo(
     json: Annotated[bool, typer.Option("--json", help="Only the table at the end, as one JSON object.")] = False,
     short: Annotated[bool, typer.Option("--short", help="Ten seconds instead of a minute.")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Where to put the report of it.  [a new folder]", metavar="DIR")
+    ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="End without a report.")] = False,
 ) -> None:
     """Three brokers, a logger, a publisher, consumers fast and slow; a broker is killed, and nobody misses anything."""
     console = Console(highlight=False, quiet=json)
@@ -40,10 +46,16 @@ def demo(
                 if story.scene != scene:
                     scene = story.scene
                     console.print(f"{time.monotonic() - began_at:5.1f} s  {scene}", soft_wrap=True)
+        if not json:
+            console.print(summary(story.facts))
+        made = {}
+        if story.played and not no_report:
+            with console.status("making a report of all that …"):
+                made = report_on(story, report)
     if json:
-        print(json_format.dumps(story.facts.as_dict()))
-    else:
-        console.print(summary(story.facts))
+        print(json_format.dumps({**story.facts.as_dict(), "report": made.get("page")}))
+    elif made:
+        console.print(Text("\n  the report of it  ", "bold").append(made.get("page") or f"no: {made['missing']}", ""))
     if not story.facts.held:
         raise typer.Exit(1)
 

@@ -202,8 +202,11 @@ class Story:
         self.scene = ""
         self.actors: dict[str, Actor] = {}
         self.facts = Facts()
+        self.played = False
+        """To the end."""
         self._folder = tempfile.TemporaryDirectory(prefix="gossamer-demo-")
         self._settings = Path(self._folder.name) / "settings.toml"
+        self.store = f"sqlite:///{Path(self._folder.name) / 'log.db'}"
         self._slow_from = 0
         self._changed_before = 0
         self._before_away: Account = {}
@@ -213,11 +216,16 @@ class Story:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.curtain()
+        self._folder.cleanup()
+
+    def curtain(self) -> None:
+        """Everybody goes; what the logger has kept is still there."""
         for actor in self.actors.values():
             actor.hang_up()
         for actor in self.actors.values():
             actor.close()
-        self._folder.cleanup()
+        self.actors.clear()
 
     def play(self) -> Iterator[None]:
         yield from self._start()
@@ -232,9 +240,8 @@ class Story:
 
     def _start(self) -> Iterator[None]:
         self.scene = "three brokers and a logger start"
-        store = f"sqlite:///{Path(self._folder.name) / 'log.db'}"
         self._settings.write_text(SETTINGS)
-        logger = self._node(LOGGER, "--store", store)
+        logger = self._node(LOGGER, "--store", self.store)
         yield from self._until(lambda: logger.said)
         for name in BROKERS:
             self._node(name, "--listen", ANYWHERE, "--peer", logger.said["mesh"])
@@ -340,6 +347,7 @@ class Story:
         picky["final_state_equal"] = picky["exact"]
         self._judge(fast, slow, picky, durable)
         self.scene = "that is all"
+        self.played = True
         yield
 
     def _judge(self, fast: Account, slow: Account, picky: Account, durable: Account) -> None:

@@ -12,7 +12,7 @@ from gossamer.cli.main import main
 
 def test_the_story_is_told_and_every_promise_holds(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["demo", "--short", "--json"])
+        main(["demo", "--short", "--json", "--no-report"])
     told = capsys.readouterr()
     found = json.loads(told.out)
     assert (told.err, told.out.count("\n"), len(found["promises"])) == ("", 1, 7)
