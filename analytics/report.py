@@ -2,7 +2,7 @@
 
     DIR/index.html                    the page: needs nothing but itself, and no network
     DIR/groups.toml                   the groups that job `interests` proposes, if it does
-    DIR/JOB/*.parquet                 the first table of a job, whole
+    DIR/JOB/*.parquet                 the table of a job that has its name, whole
     DIR/JOB/_JOB.json                 the same: {"job", "table", "columns", "rows", "rows_total"}; the first 10,000 rows
     DIR/JOB-TABLE/*.parquet, _….json  the job's other tables
 
@@ -119,8 +119,8 @@ def _section(job: ModuleType, inputs: Inputs, out: Path) -> Section:
     try:
         frames: dict[str, DataFrame] = job.run(inputs)
         tables = {}
-        for place, (table, frame) in enumerate(frames.items()):
-            folder = job.NAME if not place else f"{job.NAME}-{table}"
+        for table, frame in frames.items():
+            folder = job.NAME if table == job.NAME else f"{job.NAME}-{table}"
             tables[table] = write(out / folder, job.NAME, table, frame)
         advice = job.advise(frames) if hasattr(job, "advise") else []
     except (PySparkException, GossamerError) as error:
@@ -163,7 +163,7 @@ def write_groups(out: Path, report: Report) -> Path | None:
     path = out / "groups.toml"
     path.unlink(missing_ok=True)
     found = [section for section in report.sections if section.name == "interests" and section.tables]
-    rows = found[0].tables["groups"].rows if found else []
+    rows = found[0].tables["interests"].rows if found else []
     if not rows:
         return None
     path.write_text(groups_toml(rows))

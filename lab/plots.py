@@ -165,28 +165,29 @@ def _draw(axes: Any, panel: Panel, rows: Sequence[Points]) -> None:
 
 def _draw_rows(axes: Any, panel: Panel, shown: Sequence[Points]) -> None:
     """The largest names, the largest on top; colours for the largest series, or for each column."""
+    several = len(panel.y) > 1  # columns stand side by side: they are not parts of a whole
     sums: dict[str, dict[str, float]] = {}
     for row in shown:
         for y in panel.y:
-            part = str(row[panel.by]) if panel.by else y
+            part = " ".join([str(row[panel.by])] * bool(panel.by) + [y] * (several or not panel.by))
             of = sums.setdefault(str(row[panel.x]), {})
             of[part] = of.get(part, 0.0) + float(row[y] or 0)
     parts: dict[str, float] = {}
     for of in sums.values():
         for part, value in of.items():
             parts[part] = parts.get(part, 0.0) + value
-    series = sorted(parts, key=lambda part: -parts[part]) if panel.by else list(panel.y)
-    names = sorted(sums, key=lambda name: -sum(sums[name].values()))[:ROWS_MAX]
+    series = list(parts) if several else sorted(parts, key=lambda part: -parts[part])
+    names = sorted(sums, key=lambda name: -abs(sum(sums[name].values())))[:ROWS_MAX]
     for row_place, series_name in enumerate(series[:CURVES_MAX]):
-        if len(panel.y) > 1 and not panel.by:  # several columns stand side by side: they are not parts of a whole
-            height = 0.8 / len(panel.y)
+        if several:
+            height = 0.8 / min(len(series), CURVES_MAX)
             at = [place - 0.4 + (row_place + 0.5) * height for place in range(len(names))]
-            axes.barh(at, [sums[name].get(series_name, 0.0) for name in names], height, label=series_name)
+            axes.barh(at, [sums[name].get(series_name, 0.0) for name in names], height, label=_short(series_name))
         else:
             before = [sum(sums[name].get(each, 0.0) for each in series[:row_place]) for name in names]
             values = [sums[name].get(series_name, 0.0) for name in names]
             axes.barh(range(len(names)), values, 0.72, left=before, label=_short(series_name))
-    if len(series) > CURVES_MAX:
+    if len(series) > CURVES_MAX and not several:
         before = [sum(sums[name].get(each, 0.0) for each in series[:CURVES_MAX]) for name in names]
         values = [sum(sums[name].values()) - drawn for name, drawn in zip(names, before, strict=True)]
         axes.barh(range(len(names)), values, 0.72, left=before, label=REST, color=FAINT)

@@ -14,7 +14,7 @@ The difference between the first and the second is what is *saved*, that between
 
 | table | a row for each | columns |
 |---|---|---|
-| `groups` | group that is proposed | of, place, name, selector, subscriptions, events, deliveries, wanted |
+| `interests` | group that is proposed | of, place, name, selector, subscriptions, events, deliveries, wanted |
 | `listening` | selector that was tested | of, selector, subscriptions, cluster, listens, wanted, received |
 | `traffic` | group there is, and plan | of, plan, groups, deliveries, share |
 
@@ -63,7 +63,7 @@ PLOTS = (
         " groups.toml has the groups: gossamer broker --groups groups.toml.",
     ),
     Plot(
-        "groups", "bar", "name", ("events", "wanted"), None, "Proposed groups",
+        "interests", "bar", "name", ("events", "wanted"), None, "Proposed groups",
         "How much of the traffic each group takes, and how much of that a subscriber who listens to it wants.",
     ),
 )  # fmt: skip
@@ -101,7 +101,7 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
                 table += rows
     frame = inputs.spark.createDataFrame
     return {
-        "groups": frame(groups, GROUPS), "listening": frame(listening, LISTENING), "traffic": frame(traffic, TRAFFIC),
+        "interests": frame(groups, GROUPS), "listening": frame(listening, LISTENING), "traffic": frame(traffic, TRAFFIC),
     }  # fmt: skip
 
 
@@ -272,7 +272,7 @@ def _listener(interests: list[tuple[str, str]], of: str) -> Callable[[asked.Batc
 
 
 def groups_toml(groups: Iterable[Any]) -> str:
-    """The rows of `groups` as the file that `gossamer broker --groups` loads."""
+    """The rows of `interests` as the file that `gossamer broker --groups` loads."""
     lines = ["# An event is published in the first of these groups that it matches, or else in the one they split."]
     for row in groups:
         lines += ["", f"[groups.{_quoted(row['name'])}]", f"of = {_quoted(row['of'])}"]
@@ -291,7 +291,7 @@ def advise(tables: dict[str, DataFrame]) -> list[Advice]:
         plans.setdefault(row["of"], {})[row["plan"]] = row
     for of, plan in plans.items():
         saved = 1 - plan["by interest"]["share"]
-        groups = tables["groups"].where(F.col("of") == of).orderBy("place").collect()
+        groups = tables["interests"].where(F.col("of") == of).orderBy("place").collect()
         if saved >= SAVING and groups:
             wasted = plan["by interest"]["share"] - plan["ideal"]["share"]
             found.append(

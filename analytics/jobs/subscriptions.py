@@ -2,10 +2,10 @@
 
 | table | a row for each | columns |
 |---|---|---|
+| `subscriptions` | distinct selector | group, selector, subscriptions, clients, sampled, matched, share, verdict |
 | `asked` | attribute and operator | attribute, operator, selectors, subscriptions |
 | `values` | value of those | attribute, operator, value, selectors, subscriptions |
 | `churn` | window | start, added, changed, removed, active |
-| `selectors` | distinct selector | group, selector, subscriptions, clients, sampled, matched, share, verdict |
 | `selectivity` | band of shares | band, selectors, subscriptions |
 | `covering` | selector contained in another | group, selector, subscriptions, covered_by, same |
 
@@ -59,9 +59,9 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
     parsed = asked.parsed(asked.distinct_selectors(changed)).persist()
     judged = _judged(inputs, parsed).persist()
     return {
+        "subscriptions": judged,
         **_asked(parsed),
         "churn": _churn(changed),
-        "selectors": judged,
         "selectivity": _selectivity(judged),
         "covering": _covering(judged),
     }
@@ -179,7 +179,7 @@ def _includes(wide: list[Any], narrow: list[Any]) -> bool:
 
 def advise(tables: dict[str, DataFrame]) -> list[Advice]:
     found = []
-    judged = tables["selectors"]
+    judged = tables["subscriptions"]
     for verdict, title, why in (
         ("never", "subscriptions match nothing", "Nothing that flowed matches their selectors: a name or a value may be"
          " misspelt, or what they wait for is not published any more."),

@@ -58,14 +58,16 @@ def by_hand(spark: Any) -> Inputs:
 
 def test_what_was_asked_for_is_told_by_hand(by_hand: Inputs) -> None:
     found = subscriptions.run(by_hand)
-    assert list(found) == ["asked", "values", "churn", "selectors", "selectivity", "covering"]
+    assert list(found) == ["subscriptions", "asked", "values", "churn", "selectivity", "covering"]
     assert rows(found["asked"]) == [
         ("symbol", "=", 5, 6), ("price", "<", 1, 1), ("symbol", "IN", 1, 1), ("x", "=", 1, 1),
     ]  # fmt: skip
     assert ("symbol", "=", "'A'", 1, 2) in rows(found["values"])
     assert ("symbol", "IN", "'B'", 1, 1) in rows(found["values"])
 
-    verdicts = {row["selector"]: (row["matched"], row["share"], row["verdict"]) for row in found["selectors"].collect()}
+    verdicts = {
+        row["selector"]: (row["matched"], row["share"], row["verdict"]) for row in found["subscriptions"].collect()
+    }
     assert verdicts == {
         "symbol = 'A'": (25, 0.25, "some"), "symbol IN ('A', 'B')": (50, 0.5, "some"), "TRUE": (100, 1.0, "all"),
         "price < 10 AND symbol = 'C'": (2, 0.02, "some"), "symbol = 'Z'": (0, 0.0, "never"),
@@ -91,7 +93,7 @@ def test_what_was_asked_for_is_told_by_hand(by_hand: Inputs) -> None:
 
 def test_who_listens_to_a_group_gets_all_that_it_wants_and_the_traffic_is_counted_by_hand(by_hand: Inputs) -> None:
     found = interests.run(by_hand)
-    groups = found["groups"].orderBy("place").collect()
+    groups = found["interests"].orderBy("place").collect()
     routes = Routes({row["name"]: row["selector"] for row in groups}, "default")
     published = defaultdict(list)
     events = [json.loads(row["attributes"]) for row in by_hand.events.where("`group` = 'default'").collect()]
@@ -121,7 +123,7 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, 
 
 def test_the_verdicts_on_selectors_are_the_truth(made: tuple[Inputs, dict[str, Any]]) -> None:
     inputs, truth = made
-    found = {row["selector"]: row for row in subscriptions.run(inputs)["selectors"].collect()}
+    found = {row["selector"]: row for row in subscriptions.run(inputs)["subscriptions"].collect()}
     asked_for: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for each in truth["subscriptions"]:
         asked_for[each["selector"]].append(each)
@@ -146,4 +148,4 @@ def test_the_planted_interests_are_found(made: tuple[Inputs, dict[str, Any]]) ->
     share = {row["plan"]: row["share"] for row in found["traffic"].collect()}
     assert share["ideal"] <= share["by interest"] < 0.5 < share["one group"] == 1.0
     (advice,) = interests.advise(found)
-    assert advice.setting.count("[groups.") == found["groups"].count()
+    assert advice.setting.count("[groups.") == found["interests"].count()
