@@ -169,7 +169,7 @@ def _draw_rows(axes: Any, panel: Panel, shown: Sequence[Points]) -> None:
     sums: dict[str, dict[str, float]] = {}
     for row in shown:
         for y in panel.y:
-            part = " ".join([str(row[panel.by])] * bool(panel.by) + [y] * (several or not panel.by))
+            part = y if panel.by is None else f"{row[panel.by]} {y}" if several else str(row[panel.by])
             of = sums.setdefault(str(row[panel.x]), {})
             of[part] = of.get(part, 0.0) + float(row[y] or 0)
     parts: dict[str, float] = {}

@@ -101,8 +101,10 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
                 table += rows
     frame = inputs.spark.createDataFrame
     return {
-        "interests": frame(groups, GROUPS), "listening": frame(listening, LISTENING), "traffic": frame(traffic, TRAFFIC),
-    }  # fmt: skip
+        "interests": frame(groups, GROUPS),
+        "listening": frame(listening, LISTENING),
+        "traffic": frame(traffic, TRAFFIC),
+    }
 
 
 def _propose(
