@@ -49,6 +49,7 @@ def report(
     except OSError as error:
         raise UsageError(f"cannot write to {out}: {error.strerror}") from None
     check_installed()
+    check_readable(stores)
     if follow:
         if archives or until is not None or len(stores) != 1:
             raise UsageError("--follow takes one --store, and neither --archive nor --until")
@@ -96,6 +97,16 @@ def check_installed() -> None:
         import pyspark  # noqa: F401
     except ImportError as error:
         raise UsageError(MISSING.format(error.name)) from None
+
+
+def check_readable(stores: list[str]) -> None:
+    """What is wrong with a store is said before Spark is started, which takes a while."""
+    from gossamer.analytics.loggers import resolved
+    from gossamer.analytics.planning import extent_of
+
+    for url in stores:
+        for each in resolved(url):
+            extent_of(each)
 
 
 class Steps:
