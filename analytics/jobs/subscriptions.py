@@ -5,7 +5,7 @@
 | `subscriptions` | distinct selector | group, selector, subscriptions, clients, sampled, matched, share, verdict |
 | `asked` | attribute and operator | attribute, operator, selectors, subscriptions |
 | `values` | value of those | attribute, operator, value, selectors, subscriptions |
-| `churn` | window | start, added, changed, removed, active |
+| `churn` | window | window_start, added, changed, removed, active |
 | `selectivity` | band of shares | band, selectors, subscriptions |
 | `covering` | selector contained in another | group, selector, subscriptions, covered_by, same |
 
@@ -25,7 +25,7 @@ from gossamer.analytics import asked
 from gossamer.analytics.inputs import Inputs
 from gossamer.analytics.jobs.advice import Advice
 from gossamer.analytics.jobs.plot import Plot
-from gossamer.analytics.windows import window_of
+from gossamer.analytics.jobs.timeline import second_of, width_s, window_start
 from gossamer.matching import SelectorError
 from gossamer.matching.covering import conjunctions
 
@@ -44,7 +44,7 @@ PLOTS = (
         "Publish what is asked for as attributes; what nobody asks for may as well be in the body.",
     ),
     Plot(
-        "churn", "line", "start", "active", None, "Subscriptions over time",
+        "churn", "line", "window_start", "active", None, "Subscriptions over time",
         "A saw-tooth is clients that subscribe anew instead of keeping one: sub.update() or a durable name spare that.",
     ),
     Plot(
@@ -61,7 +61,7 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
     return {
         "subscriptions": judged,
         **_asked(parsed),
-        "churn": _churn(changed),
+        "churn": _churn(changed, width_s(inputs)),
         "selectivity": _selectivity(judged),
         "covering": _covering(judged),
     }
@@ -80,22 +80,23 @@ def _asked(parsed: DataFrame) -> dict[str, DataFrame]:
     return found
 
 
-def _churn(changed: DataFrame) -> DataFrame:
+def _churn(changed: DataFrame, width: int) -> DataFrame:
     """`active` counts from the first change on; one that is first told of as changed was there before."""
+    window = window_start(second_of(F.col("published_ns")), width)
     by_key = Window.partitionBy("key").orderBy("published_ns")
     alive = F.when(F.col("action") == "removed", 0).otherwise(1)
     before = F.coalesce(F.lag(alive).over(by_key), F.when(F.col("action") == "changed", 1).otherwise(0))
     first = F.row_number().over(by_key) == 1
     there = F.when(first & (F.col("action") == "changed"), 1).otherwise(0)
-    steps = changed.select("action", window_of(changed, "published_ns").alias("start"), (alive - before).alias("step"),
+    steps = changed.select("action", window.alias("window_start"), (alive - before).alias("step"),
                            there.alias("there"))  # fmt: skip
     counts = [F.count_if(F.col("action") == action).alias(action) for action in ("added", "changed", "removed")]
-    windows = steps.groupBy("start").agg(*counts, F.sum("step").alias("step"), F.sum("there").alias("there"))
-    # Windows are few, whatever the span (windows.py): one partition takes them.
-    so_far = Window.partitionBy(F.lit(0)).orderBy("start").rowsBetween(Window.unboundedPreceding, 0)
+    windows = steps.groupBy("window_start").agg(*counts, F.sum("step").alias("step"), F.sum("there").alias("there"))
+    # Windows are few, whatever the span (timeline.py): one partition takes them.
+    so_far = Window.partitionBy(F.lit(0)).orderBy("window_start").rowsBetween(Window.unboundedPreceding, 0)
     always = Window.partitionBy(F.lit(0))
     active = F.sum("step").over(so_far) + F.sum("there").over(always)
-    return windows.select("start", "added", "changed", "removed", active.alias("active")).orderBy("start")
+    return windows.select("window_start", "added", "changed", "removed", active.alias("active")).orderBy("window_start")
 
 
 def _judged(inputs: Inputs, parsed: DataFrame) -> DataFrame:
