@@ -22,7 +22,7 @@ WIDTH_IN, HEIGHT_IN = 5.0, 3.6
 COLUMNS_MAX = 3
 TICKS_MAX = 24
 ROWS_MAX = 12
-"""Names in a diagram with a row for each; the rest are put together."""
+"""Names in a diagram with a row for each; the rest are not drawn."""
 NAME_LENGTH_MAX = 28
 REST = "the rest"
 CURVES_MAX = 8
@@ -164,7 +164,7 @@ def _draw(axes: Any, panel: Panel, rows: Sequence[Points]) -> None:
 
 
 def _draw_rows(axes: Any, panel: Panel, shown: Sequence[Points]) -> None:
-    """The largest names, the largest on top; colours for the largest series, or for each column."""
+    """In the order of the rows; with a series in colours, the largest first. The first of them, if they are many."""
     several = len(panel.y) > 1  # columns stand side by side: they are not parts of a whole
     sums: dict[str, dict[str, float]] = {}
     for row in shown:
@@ -177,7 +177,8 @@ def _draw_rows(axes: Any, panel: Panel, shown: Sequence[Points]) -> None:
         for part, value in of.items():
             parts[part] = parts.get(part, 0.0) + value
     series = list(parts) if several else sorted(parts, key=lambda part: -parts[part])
-    names = sorted(sums, key=lambda name: -abs(sum(sums[name].values())))[:ROWS_MAX]
+    names = sorted(sums, key=lambda name: -sum(sums[name].values())) if panel.by and not several else list(sums)
+    names = names[:ROWS_MAX]
     for row_place, series_name in enumerate(series[:CURVES_MAX]):
         if several:
             height = 0.8 / min(len(series), CURVES_MAX)
@@ -191,7 +192,7 @@ def _draw_rows(axes: Any, panel: Panel, shown: Sequence[Points]) -> None:
         before = [sum(sums[name].get(each, 0.0) for each in series[:CURVES_MAX]) for name in names]
         values = [sum(sums[name].values()) - drawn for name, drawn in zip(names, before, strict=True)]
         axes.barh(range(len(names)), values, 0.72, left=before, label=REST, color=FAINT)
-    axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=8)
+    axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=9)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(panel.y_label or ", ".join(panel.y))

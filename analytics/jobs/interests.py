@@ -300,7 +300,8 @@ def advise(tables: dict[str, DataFrame]) -> list[Advice]:
                 Advice(
                     f"Split the group {of} into {len(groups) + 1} by interest: {saved:.0%} less to take",
                     f"{plan['ideal']['share']:.0%} of what a subscriber's broker takes with one group is wanted. With"
-                    f" these groups it takes {plan['by interest']['share']:.0%}: {wasted:.0%} of all for nothing.",
+                    f" these groups it takes {plan['by interest']['share']:.0%}: {wasted:.0%} of all for nothing."
+                    " gossamer broker --groups groups.toml loads them.",
                     groups_toml(groups),
                 )
             )

@@ -49,7 +49,7 @@ PLOTS = (
     ),
     Plot(
         "selectivity", "bar", "band", "subscriptions", None, "How much of the traffic a selector takes",
-        "On the left those that never match (a typing error?), on the right those that take everything.",
+        "On top those that never match (a typing error?), at the bottom those that take everything.",
     ),
 )  # fmt: skip
 
@@ -181,10 +181,10 @@ def _includes(wide: list[Any], narrow: list[Any]) -> bool:
 def advise(tables: dict[str, DataFrame]) -> list[Advice]:
     found = []
     judged = tables["subscriptions"]
-    for verdict, title, why in (
-        ("never", "subscriptions match nothing", "Nothing that flowed matches their selectors: a name or a value may be"
+    for verdict, what, why in (
+        ("never", "nothing", "Nothing that flowed matches their selectors: a name or a value may be"
          " misspelt, or what they wait for is not published any more."),
-        ("all", "subscriptions take everything", "They are sent every event of their group. A selector spares them"
+        ("all", "everything", "They are sent every event of their group. A selector spares them"
          " what they do not use."),
     ):  # fmt: skip
         these = judged.where(F.col("verdict") == verdict)
@@ -192,9 +192,10 @@ def advise(tables: dict[str, DataFrame]) -> list[Advice]:
         if count:
             shown = [row["selector"] or "(none)" for row in these.limit(3).collect()]
             examples = "; ".join(text if len(text) <= 60 else f"{text[:57]}…" for text in shown)
-            found.append(Advice(f"{count:,} {title}", f"{why} For example: {examples}"))
+            subject = "A subscription matches" if count == 1 else f"{count:,} subscriptions match"
+            found.append(Advice(f"{subject} {what}", f"{why} For example: {examples}"))
     repeated = judged.agg(F.sum(F.col("subscriptions") - F.col("clients"))).collect()[0][0] or 0
     if repeated:
         why = "The same client asks for the same more than once: each copy is matched, queued and sent."
-        found.append(Advice(f"{repeated:,} subscriptions repeat another of the same client", why))
+        found.append(Advice(f"Clients repeat {repeated:,} of their own subscriptions", why))
     return found
