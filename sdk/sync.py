@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from gossamer.matching import Selector
+from gossamer.matching.routing import Routes
 from gossamer.messages.errors import BufferFull, Timeout
 from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import EventId, StreamId
@@ -259,6 +260,11 @@ class Client:
     def node(self) -> str | None:
         """The broker that this client is with."""
         return self._client.node
+
+    @property
+    def routes(self) -> Routes:
+        """The groups by interest that the broker was told: where to publish, and where to listen."""
+        return self._client.routes
 
     @property
     def url(self) -> str:
