@@ -38,7 +38,7 @@ def page(report: Report, refresh_s: int | None = None) -> str:
         "<header><div><h1>What was asked, what flowed, what to change</h1>"
         f"<p>{escape(sources)} · made {made}</p></div></header>"
         f'<nav><div><a href="#advice">What to change</a>{contents}</div></nav>\n<main>\n'
-        f"{_tiles(report.overview)}\n{_advice(report.advice, report.overview)}\n"
+        f"{_tiles(report.overview)}{_notes(report.notes)}\n{_advice(report.advice, report.overview)}\n"
         + "\n".join(_section(section) for section in report.sections)
         + "\n<footer>Each result is beside this page as Parquet and as JSON, in a folder named after its question."
         " docs/analytics.md tells what to do about each picture.</footer></main>"
@@ -63,6 +63,10 @@ def _tiles(overview: Overview) -> str:
         + "".join(f'<div class="tile"><b>{a}</b><span>{b}</span></div>' for a, b in tiles)
         + "</div>"
     )
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
 
 def _advice(found: Sequence[tuple[Section, Advice]], overview: Overview) -> str:

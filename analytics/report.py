@@ -11,7 +11,6 @@ A table of up to 10,000 rows comes to the driver and is written there; a longer 
 """
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -82,6 +81,8 @@ class Report:
     sources: Sequence[str]
     overview: Overview
     sections: Sequence[Section]
+    notes: Sequence[str] = ()
+    """What to know of what it is made from."""
 
     @property
     def advice(self) -> list[tuple[Section, Advice]]:
@@ -130,16 +131,16 @@ def _section(job: ModuleType, inputs: Inputs, out: Path) -> Section:
 
 
 def write(folder: Path, job: str, name: str, frame: DataFrame) -> Table:
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for pattern in ("*.parquet", "_*", ".*.crc"):  # of an earlier report, and of nobody else
+        for path in folder.glob(pattern):
+            path.unlink()
     found = frame.limit(ROWS_MAX + 1).toArrow()
     total = found.num_rows
     if total <= ROWS_MAX:
         pyarrow.parquet.write_table(found, folder / "part-0.parquet", compression="zstd")
     else:
-        shutil.rmtree(folder)  # Spark makes its own
-        frame.write.parquet(folder.absolute().as_uri())
+        frame.write.mode("append").parquet(folder.absolute().as_uri())
         total = frame.sparkSession.read.parquet(folder.absolute().as_uri()).count()
         found = found.slice(0, ROWS_MAX)
     rows: list[dict[str, Any]] = found.to_pylist()

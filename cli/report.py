@@ -77,8 +77,11 @@ def report(
              "severity": advice.severity}
             for section, advice in made.advice
         ],
+        "notes": list(made.notes),
         "failures": made.failures,
     }  # fmt: skip
+    for note in made.notes:
+        print(f"gossamer: {note}", file=sys.stderr)
     if as_json:
         print(json.dumps(told))
     else:
@@ -154,7 +157,7 @@ def make(
         overview = making.overview(inputs)
         sections = list(making.sections(inputs, out, begins=steps.begin))
         steps.begin("drawing")
-        made = making.Report([*stores, *archives], overview, sections)
+        made = making.Report([*stores, *archives], overview, sections, inputs.notes)
         groups = making.write_groups(out, made)
         (out / "index.html").write_text(page(made))
     except PySparkException as error:
