@@ -2,11 +2,13 @@
 
 Selectors are parsed and tested by the code that brokers run (gossamer.matching), on the executors. Distinct selectors
 and events grow without end, so what is tested is bounded: the selectors with the most subscriptions, and of each group
-an even sample of its events, the same in every run. What is left out is told as such, and never as not matching.
+an even sample of its events, the same in every run. What is left out is told as such, and never as not matching. It is
+done once for all jobs that ask.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -39,33 +41,37 @@ class Chosen(NamedTuple):
     subscriptions: int
 
 
+@lru_cache(maxsize=2)
 def changes(inputs: Inputs) -> DataFrame:
     """Each change of a subscription that was told of: key, published_ns, and the columns of `TOLD`; `$sys` apart."""
     told = inputs.telemetry.where("type = 'subscription'")
-    return told.select("key", "published_ns", F.from_json("attributes", TOLD).alias("told")).select(
-        "key", "published_ns", "told.*"
-    ).where("`group` <> '$sys' AND selector IS NOT NULL AND key IS NOT NULL")  # fmt: skip
+    told = told.select("key", "published_ns", F.from_json("attributes", TOLD).alias("told"))
+    told = told.select("key", "published_ns", "told.*")
+    return told.where("`group` <> '$sys' AND selector IS NOT NULL AND key IS NOT NULL").persist()
 
 
-def distinct_selectors(changed: DataFrame) -> DataFrame:
-    """group, selector, subscriptions, clients: of each distinct selector, how many had it."""
-    return changed.groupBy("group", "selector").agg(
+@lru_cache(maxsize=2)
+def selectors(inputs: Inputs) -> DataFrame:
+    """Each distinct selector: group, selector, subscriptions and clients (how many had it), readable, and terms: the
+    attribute, operator and value of each comparison in it."""
+    found = changes(inputs).groupBy("group", "selector").agg(
         F.count_distinct("key").alias("subscriptions"), F.count_distinct("client").alias("clients")
-    )
+    )  # fmt: skip
+    return _parsed(found).persist()
 
 
-def choose(selectors: DataFrame) -> list[Chosen]:
-    """Those that are tested, by their numbers; at most `SELECTORS_MAX`, so they may be here."""
+@lru_cache(maxsize=2)
+def choose(inputs: Inputs) -> list[Chosen]:
+    """The selectors that are tested, by their numbers; at most `SELECTORS_MAX`, so they may be here."""
     order = [F.desc("subscriptions"), "group", "selector"]
-    rows = selectors.select("group", "selector", "subscriptions").orderBy(*order).limit(SELECTORS_MAX).collect()
-    return [Chosen(number, *row) for number, row in enumerate(rows)]
+    readable = selectors(inputs).where("readable").select("group", "selector", "subscriptions")
+    return [Chosen(number, *row) for number, row in enumerate(readable.orderBy(*order).limit(SELECTORS_MAX).collect())]
 
 
 # Taken apart --------------------------------------------------------------------------------------------------------
 
 
-def parsed(selectors: DataFrame) -> DataFrame:
-    """The same rows with `readable`, and `terms`: attribute, operator and value of each comparison in the selector."""
+def _parsed(selectors: DataFrame) -> DataFrame:
     terms = "terms ARRAY<STRUCT<attribute: STRING, operator: STRING, value: STRING>>, readable BOOLEAN"
     names = [f"`{field.name}` {field.dataType.simpleString()}" for field in selectors.schema]
     return selectors.mapInArrow(_parse, ", ".join([*names, terms]))
@@ -124,11 +130,12 @@ def _names(*operands: tree.Operand) -> Iterator[str]:
 # Tested -------------------------------------------------------------------------------------------------------------
 
 
-def sample(inputs: Inputs, groups: DataFrame) -> DataFrame:
-    """group, event, attributes: of each of these groups at most `EVENTS_MAX` events, numbered from 0, chosen by the
-    hashes of their ids. So a store read twice gives the same sample, and so do two stores of the same events."""
+@lru_cache(maxsize=2)
+def sample(inputs: Inputs) -> DataFrame:
+    """group, event, attributes: of each group that somebody subscribes to at most `EVENTS_MAX` events, numbered from 0,
+    chosen by the hashes of their ids. So a store read twice gives the same sample, and so do two stores of one mesh."""
     events = inputs.events.select("group", "stream", "seq", "attributes")
-    events = events.join(groups.select("group").distinct(), "group", "left_semi")
+    events = events.join(selectors(inputs).select("group").distinct(), "group", "left_semi")
     totals = events.groupBy("group").agg(F.count("*").alias("total"))
     # First every n-th by hash, where that surely leaves enough; what is then put in order and cut is small.
     nth = F.greatest(F.lit(1), F.floor(F.col("total") / (2 * EVENTS_MAX)))
@@ -136,15 +143,17 @@ def sample(inputs: Inputs, groups: DataFrame) -> DataFrame:
     some = some.where(F.pmod(F.col("hash"), nth) == 0)
     place = F.row_number().over(Window.partitionBy("group").orderBy("hash", "stream", "seq")) - 1
     attributes = F.coalesce("attributes", F.lit("{}"))  # what cannot be read has none
-    return some.select("group", place.alias("event"), attributes.alias("attributes")).where(F.col("event") < EVENTS_MAX)
+    some = some.select("group", place.alias("event"), attributes.alias("attributes"))
+    return some.where(F.col("event") < EVENTS_MAX).persist()
 
 
-def matches(sampled: DataFrame, chosen: list[Chosen]) -> DataFrame:
+@lru_cache(maxsize=2)
+def matches(inputs: Inputs) -> DataFrame:
     """number, events: of each chosen selector that matches anything, the sampled events of its group that it does."""
-    told = [(each.number, each.group, each.selector) for each in chosen]
-    spread = sampled.repartition(sampled.sparkSession.sparkContext.defaultParallelism)
+    told = [(each.number, each.group, each.selector) for each in choose(inputs)]
+    spread = sample(inputs).repartition(inputs.spark.sparkContext.defaultParallelism)
     found = spread.mapInArrow(_matcher(told), "number INT, events ARRAY<INT>")
-    return found.groupBy("number").agg(F.flatten(F.collect_list("events")).alias("events"))
+    return found.groupBy("number").agg(F.flatten(F.collect_list("events")).alias("events")).persist()
 
 
 def _matcher(chosen: list[tuple[int, str, str]]) -> Callable[[Batches], Batches]:

@@ -80,17 +80,13 @@ TRAFFIC = "of STRING, plan STRING, groups INT, deliveries LONG, share DOUBLE"
 
 
 def run(inputs: Inputs) -> dict[str, DataFrame]:
-    selectors = asked.distinct_selectors(asked.changes(inputs))
-    chosen = asked.choose(asked.parsed(selectors).where("readable"))
+    chosen = asked.choose(inputs)
     by_group: dict[str, list[Chosen]] = {}
     for each in chosen:
         by_group.setdefault(each.group, []).append(each)
     split = sorted(by_group, key=lambda name: -sum(each.subscriptions for each in by_group[name]))[:SPLIT_MAX]
-    tested = [each for each in chosen if each.group in split]
-    names = inputs.spark.createDataFrame([(name,) for name in split], "`group` STRING")
-    sampled = asked.sample(inputs, names).persist()
-    sizes = {row["group"]: row["count"] for row in sampled.groupBy("group").count().collect()}
-    matched = asked.matches(sampled, tested).persist()
+    sizes = {row["group"]: row["count"] for row in _sizes(inputs, split)}
+    matched = asked.matches(inputs)
     groups: list[tuple[Any, ...]] = []
     listening: list[tuple[Any, ...]] = []
     traffic: list[tuple[Any, ...]] = []
@@ -105,6 +101,10 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
         "listening": frame(listening, LISTENING),
         "traffic": frame(traffic, TRAFFIC),
     }
+
+
+def _sizes(inputs: Inputs, groups: list[str]) -> list[Any]:
+    return asked.sample(inputs).where(F.col("group").isin(groups)).groupBy("group").count().collect()
 
 
 def _propose(
@@ -177,7 +177,9 @@ def _settle(wants: Any, weights: Any, cluster: Any) -> list[int]:
     """Put clusters together, or give them up, while that loses less than a group is worth; the group of each selector,
     or -1. The groups are in the order that costs least of two: the smallest first, or the most subscribed first."""
     names = [name for name in np.unique(cluster) if name >= 0]
-    interest = np.array([wants[cluster == name].any(axis=0) for name in names], bool).reshape(len(names), -1)
+    if not names:
+        return [-1] * len(wants)
+    interest = np.array([wants[cluster == name].any(axis=0) for name in names], bool)
     # Events that the same clusters want are alike: a few kinds stand for thousands of events.
     kinds, kind = np.unique(interest, axis=1, return_inverse=True)
     kind = kind.reshape(-1)

@@ -55,13 +55,12 @@ PLOTS = (
 
 
 def run(inputs: Inputs) -> dict[str, DataFrame]:
-    changed = asked.changes(inputs).persist()
-    parsed = asked.parsed(asked.distinct_selectors(changed)).persist()
+    parsed = asked.selectors(inputs)
     judged = _judged(inputs, parsed).persist()
     return {
         "subscriptions": judged,
         **_asked(parsed),
-        "churn": _churn(changed, width_s(inputs)),
+        "churn": _churn(asked.changes(inputs), width_s(inputs)),
         "selectivity": _selectivity(judged),
         "covering": _covering(judged),
     }
@@ -100,12 +99,12 @@ def _churn(changed: DataFrame, width: int) -> DataFrame:
 
 
 def _judged(inputs: Inputs, parsed: DataFrame) -> DataFrame:
-    chosen = asked.choose(parsed.where("readable"))
-    sampled = asked.sample(inputs, parsed).persist()
+    sampled = asked.sample(inputs)
     numbers = inputs.spark.createDataFrame(
-        [(each.number, each.group, each.selector) for each in chosen], "number INT, `group` STRING, selector STRING"
+        [(each.number, each.group, each.selector) for each in asked.choose(inputs)],
+        "number INT, `group` STRING, selector STRING",
     )
-    counted = asked.matches(sampled, chosen).select("number", F.size("events").cast("long").alias("matched"))
+    counted = asked.matches(inputs).select("number", F.size("events").cast("long").alias("matched"))
     tested = numbers.join(sampled.groupBy("group").agg(F.count("*").alias("sampled")), "group")
     tested = tested.join(counted, "number", "left").fillna(0, ["matched"])
     share = F.col("matched") / F.col("sampled")
