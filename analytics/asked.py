@@ -63,9 +63,9 @@ def selectors(inputs: Inputs) -> DataFrame:
 @lru_cache(maxsize=2)
 def choose(inputs: Inputs) -> list[Chosen]:
     """The selectors that are tested, by their numbers; at most `SELECTORS_MAX`, so they may be here."""
-    order = [F.desc("subscriptions"), "group", "selector"]
     readable = selectors(inputs).where("readable").select("group", "selector", "subscriptions")
-    return [Chosen(number, *row) for number, row in enumerate(readable.orderBy(*order).limit(SELECTORS_MAX).collect())]
+    first = readable.orderBy(F.desc("subscriptions"), "group", "selector").limit(SELECTORS_MAX)
+    return [Chosen(number, *row) for number, row in enumerate(first.collect())]
 
 
 # Taken apart --------------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def panel_of(plot: Plot, rows: Sequence[Mapping[str, Any]]) -> plots.Panel:
     y = (plot.y,) if isinstance(plot.y, str) else plot.y
     named = any(isinstance(row[plot.x], str) for row in rows)
     kind = "rows" if plot.kind == "bar" and named else "line" if plot.kind == "cdf" else plot.kind
-    return plots.Panel("", plot.x, y, plot.series, kind=kind, log_x=plot.log_x, log_y=plot.log_y)  # type: ignore[arg-type]
+    return plots.Panel("", plot.x, y, plot.series, kind=kind, log_x=plot.log_x, log_y=plot.log_y)
 
 
 def picture(plot: Plot, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -96,12 +96,13 @@ class Report:
 
 
 def overview(inputs: Inputs) -> Overview:
-    at = F.floor(F.col("logged_ns") / 1_000)
+    at = F.expr("logged_ns div 1000")
     row = inputs.events.agg(
         F.count("*"), F.coalesce(F.sum("size"), F.lit(0)), F.count_if(F.col("attributes").isNull()),
         F.approx_count_distinct("stream"), F.timestamp_micros(F.min(at)), F.timestamp_micros(F.max(at)),
     ).collect()[0]  # fmt: skip
-    return Overview(*row[:4], inputs.telemetry.count(), *row[4:])
+    events, size, unreadable, streams, first, last = row
+    return Overview(events, size, unreadable, streams, inputs.telemetry.count(), first, last)
 
 
 def sections(

@@ -96,7 +96,7 @@ def check_installed() -> None:
     """What a report needs, or one line that says how to get it."""
     try:
         import matplotlib  # noqa: F401
-        import pandas  # noqa: F401
+        import pandas  # type: ignore[import-untyped] # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as error:
         raise UsageError(MISSING.format(error.name)) from None
@@ -126,7 +126,8 @@ class Steps:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._progress.console.is_terminal:
+            self._progress.stop()
 
     def expect(self, total: int) -> None:
         self._progress.update(self._task, total=total)

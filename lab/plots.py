@@ -94,13 +94,13 @@ def themed_svg(panel: Panel, rows: Sequence[Points], width_in: float = 6.4, heig
 
 
 @contextmanager
-def _drawing(settings: Mapping[str, Any]) -> Iterator[None]:
+def _drawing(settings: dict[Any, Any]) -> Iterator[None]:
     try:
         from matplotlib import rc_context
     except ImportError:
         raise UsageError("plots need matplotlib: pip install 'gossamer[lab]'") from None
     # Text as text, and the same every time.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "gossamer", **settings}):  # type: ignore[arg-type]
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "gossamer", **settings}):
         yield
 
 
@@ -225,9 +225,9 @@ def _draw_heatmap(axes: Any, panel: Panel, shown: Sequence[Points]) -> None:
 def _tell_times(axes: Any) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    locator = AutoDateLocator(minticks=3, maxticks=8)
+    locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes.set_xlabel("")
 
 

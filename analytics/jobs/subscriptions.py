@@ -81,7 +81,7 @@ def _asked(parsed: DataFrame) -> dict[str, DataFrame]:
 
 def _churn(changed: DataFrame, width: int) -> DataFrame:
     """`active` counts from the first change on; one that is first told of as changed was there before."""
-    window = window_start(second_of(F.col("published_ns")), width)
+    window = window_start(second_of("published_ns"), width)
     by_key = Window.partitionBy("key").orderBy("published_ns")
     alive = F.when(F.col("action") == "removed", 0).otherwise(1)
     before = F.coalesce(F.lag(alive).over(by_key), F.when(F.col("action") == "changed", 1).otherwise(0))
