@@ -52,12 +52,12 @@ def _tiles(overview: Overview) -> str:
         (f"{overview.events:,}", "events"),
         (_bytes(overview.bytes), "encoded"),
         (f"{overview.streams:,}", "streams"),
-        (_duration(span_s), "from the first to the last"),
+        (_duration(span_s), "first to last"),
         (f"{overview.events / span_s:,.0f}/s" if span_s else "–", "on average"),
         (f"{overview.telemetry:,}", "events of telemetry"),
     ]
     if overview.unreadable:
-        tiles.append((f"{overview.unreadable:,}", "cannot be read: gossamer logger --check tells which"))
+        tiles.append((f"{overview.unreadable:,}", "unreadable events"))
     return (
         '<div class="tiles">'
         + "".join(f'<div class="tile"><b>{a}</b><span>{b}</span></div>' for a, b in tiles)

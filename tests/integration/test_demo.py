@@ -1,12 +1,15 @@
 """The first things a visitor runs."""
 
 import json
+import sys
 from array import array
+from pathlib import Path
 
 import pytest
 
 from gossamer.cli import demo_story
 from gossamer.cli.demo_actors import changed_at, quote
+from gossamer.cli.demo_report import report_on
 from gossamer.cli.main import main
 
 
@@ -27,6 +30,22 @@ def test_the_story_is_told_and_every_promise_holds(capsys: pytest.CaptureFixture
     assert 0 < picky["delivered"] < found["published"]
     assert fast["node"] != "broker-1"
     assert durable["delivered"] == found["published"] > found["missed_while_away"] > 1_000
+
+
+@pytest.mark.slow
+def test_it_ends_with_a_report_of_what_happened(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["demo", "--short", "--json", "--report", str(tmp_path / "report")])
+    found = json.loads(capsys.readouterr().out)
+    assert found["report"] == str(tmp_path / "report" / "index.html")
+    rows = json.loads((tmp_path / "report" / "throughput" / "_throughput.json").read_text())["rows"]
+    assert sum(row["events"] for row in rows) == found["published"]
+
+
+def test_without_spark_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with demo_story.Story(demo_story.SHORT) as story:
+        assert "pip install 'gossamer[analytics]'" in report_on(story, None)["missing"]
 
 
 def test_a_promise_that_is_broken_is_shown_and_is_the_exit_code(
