@@ -32,7 +32,7 @@ def broker(
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"listen": options.LISTEN, "mesh": options.MESH})
-    protocol, interests = read_groups(groups, protocol)
+    protocol, interests = read_groups(groups, protocol, found["interests"])
     start_logging(found["log_format"], found["log_level"])
     serve(
         "broker",

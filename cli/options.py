@@ -27,9 +27,9 @@ import typer
 
 from gossamer.broker.sessions import ClientLimits
 from gossamer.broker.telemetry import INTERVAL_S
+from gossamer.cli.groups import parse_groups
 from gossamer.messages.errors import UsageError
-from gossamer.messages.ids import named_stream
-from gossamer.protocol.config import Config, Group
+from gossamer.protocol.config import Config
 
 LISTEN = "tcp://127.0.0.1:7400"
 MESH = "tcp://127.0.0.1:7401"
@@ -117,11 +117,11 @@ COMMON = {"peer": [], "log_format": "human", "log_level": "info", "telemetry_int
 
 def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], Config]:
     """The settings by name, and the protocol's. `flags` has all names that may be set, None where not given; `clients`
-    among the settings are `ClientLimits`."""
+    among the settings are `ClientLimits`, `interests` the groups by interest."""
     found = _read(path) if path is not None else {}
     protocol = _table(path, "protocol", found.pop("protocol", {}), Config)
     clients = _table(path, "clients", found.pop("clients", {}), ClientLimits)
-    protocol["groups"] = _groups(path, found.pop("groups", {}))
+    protocol["groups"], interests = parse_groups(path, found.pop("groups", {}))
     for name, value in found.items():
         if name not in flags:
             there = f"{', '.join(sorted(flags))}, [protocol], [clients], [groups.NAME]"
@@ -130,6 +130,7 @@ def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -
     given = {name: value for name, value in flags.items() if value not in (None, [])}
     settled: dict[str, Any] = {**dict.fromkeys(flags), **COMMON, **defaults, **found, **given}
     settled["clients"] = ClientLimits(**clients)
+    settled["interests"] = interests
     if settled.get("compact"):
         protocol["compact"] = True
     if settled.get("replicas") is not None:
@@ -204,23 +205,7 @@ def _check_kind(path: Path | None, name: str, value: object) -> None:
         raise UsageError(f"{path}: {name} is a string, not {value!r}")
 
 
-def _groups(path: Path | None, given: object) -> dict[str, Group]:
-    """The groups that are not like the default, by name."""
-    if not isinstance(given, dict):
-        raise UsageError(f"{path}: [groups] has a table for each group")
-    found = {}
-    for name, table in given.items():
-        settings = _table(path, f"groups.{name}", table, Group)
-        named_stream(name, "x")  # whether it can be a group's name
-        if name.startswith("$"):
-            raise UsageError(f"{path}: [groups.{name}]: groups that begin with $ are not for events of clients")
-        found[name] = Group(**settings)
-    return found
-
-
-def _table(
-    path: Path | None, table: str, given: object, of: type[Config] | type[ClientLimits] | type[Group]
-) -> dict[str, Any]:
+def _table(path: Path | None, table: str, given: object, of: type[Config] | type[ClientLimits]) -> dict[str, Any]:
     """The settings in a table, each of the kind of its default."""
     if not isinstance(given, dict):
         raise UsageError(f"{path}: [{table}] is a table")

@@ -47,7 +47,7 @@ def up(
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
     found, protocol = options.settle(config, flags, {"data": str(DATA)})
-    protocol, interests = read_groups(groups, protocol)
+    protocol, interests = read_groups(groups, protocol, found["interests"])
     start_logging(found["log_format"], found["log_level"])
     ended = threading.Event()
 

@@ -176,10 +176,11 @@ class Transport:
         self._client = os.urandom(12).hex()
         self._epoch = 0
         self.node: str | None = None
+        """The broker we are with."""
         self.order = "fifo"
         """Of the group, as the broker told."""
         self.interests: tuple[Interest, ...] = ()
-        """The broker we are with."""
+        """The groups by interest, as the broker told."""
         self.stream: StreamId | None = None
         self.failure: GossamerError | None = None
         self._refused = ""
