@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from gossamer.cli.log import Moment, read_moment
 from gossamer.messages.errors import GossamerError, UsageError
@@ -177,7 +178,7 @@ def _tell(told: dict[str, Any]) -> None:
     console.print(f"{told['events']:,} events, in {told['took_s']} s")
     for advice in told["advice"]:
         colour = {"critical": "red", "warning": "yellow"}.get(advice["severity"], "cyan")
-        console.print(f"  [{colour}]•[/] {advice['title']}", markup=True)
+        console.print(Text("  • ", colour).append(advice["title"], "default"))
     if told["groups"]:
         console.print(f"groups  {told['groups']}", markup=False)
     console.print(f"page    {told['page']}", markup=False)
