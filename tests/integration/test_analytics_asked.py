@@ -121,6 +121,7 @@ def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, 
     return load(spark, [url]), log.truth()
 
 
+@pytest.mark.slow
 def test_the_verdicts_on_selectors_are_the_truth(made: tuple[Inputs, dict[str, Any]]) -> None:
     inputs, truth = made
     found = {row["selector"]: row for row in subscriptions.run(inputs)["subscriptions"].collect()}

@@ -1,11 +1,13 @@
 """`gossamer report` on a real store: what it writes, how the page looks, and what it says when it cannot."""
 
+import io
 import json
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -31,31 +33,38 @@ from processes import GOSSAMER, until
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NO_CHROMIUM = "the page is NOT looked at: no chromium on the PATH (Debian: apt install chromium)"
 EVENTS = 3_000
-SPARK = {"GOSSAMER_MASTER": "local[2]"}
 
 
 class Reported:
-    def __init__(self, folder: Path) -> None:
+    """The command, run in this process: the Spark of the other tests is warm."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
         self.out = folder / "out"
         log = MadeLog(EVENTS)
         fill(f"sqlite:///{folder / 'log.db'}", log)
         self.truth = log.truth()
         with sqlite3.connect(folder / "log.db") as store:  # one that could not be read
             store.execute("UPDATE events SET attributes = NULL WHERE id = (SELECT MAX(id) FROM events)")
-        command = [*GOSSAMER, "report", "--store", f"sqlite:///{folder / 'log.db'}", "--out", str(self.out), "--json"]
-        self.done = subprocess.run([*command, "--master", "local[2]"], capture_output=True, text=True, check=False)
-        assert self.done.returncode == 0, self.done.stderr
-        self.told = json.loads(self.done.stdout)
+        printed = io.StringIO()
+        spark.stop = lambda: None  # the others still need it
+        try:
+            with redirect_stdout(printed), pytest.raises(SystemExit) as stopped:
+                main(["report", "--store", f"sqlite:///{folder / 'log.db'}", "--out", str(self.out), "--json"])
+        finally:
+            del spark.stop
+        self.printed = printed.getvalue()
+        self.told = json.loads(self.printed)
+        assert stopped.value.code == 0, self.told["failures"]
 
 
 @pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    return Reported(tmp_path_factory.mktemp("reported"))
+def reported(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    return Reported(spark, tmp_path_factory.mktemp("reported"))
 
 
 def test_every_result_is_there_as_parquet_and_as_json(reported: Reported) -> None:
     told = reported.told
-    assert (reported.done.stdout.count("\n"), told["failures"]) == (1, [])
+    assert (reported.printed.count("\n"), told["failures"]) == (1, [])
     assert (told["events"], told["unreadable"]) == (EVENTS, 1)
     assert list(told["results"]) == list(report.JOBS)
     for job, tables in told["results"].items():
@@ -113,6 +122,7 @@ def test_the_page_looks_like_something_and_no_plot_is_missing(dark: bool, report
         assert sum("<svg" in figure for figure in figures) > len(report.JOBS)
 
 
+@pytest.mark.slow
 def test_a_store_with_telemetry_alone_makes_a_page_that_says_so(spark: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'log.db'}"
     log = MadeLog(1)
