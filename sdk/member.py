@@ -24,7 +24,7 @@ from typing import Literal
 
 from gossamer.broker.addresses import check_peer
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
-from gossamer.messages.event import Attributes, Event, Head
+from gossamer.messages.event import Attributes, Content, Event, Head, is_plain
 from gossamer.messages.ids import EventId, NodeId
 from gossamer.protocol.annotator import Annotator, Scope
 from gossamer.protocol.groups.effects import (
@@ -91,7 +91,8 @@ class Member:
         self.failure: GossamerError | None = None
         self._left = False
         self._annotator = Annotator(self.stream)
-        self._queue: deque[PurgingBuffer | View] = deque()
+        self._queue: deque[PurgingBuffer | deque[Event] | View] = deque()
+        """What waits for the application: in each view, events that concern no other, and others, in turns."""
         self._ready: asyncio.Future[None] | None = None
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._settled = -1
@@ -141,9 +142,13 @@ class Member:
         names = tuple(after)
         if names and not self._causal:
             raise UsageError('after= is for order="causal"; in total order a message comes after all before it')
-        content = self._annotator.event(
-            attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time.time_ns()
-        )
+        plain = rank is None and scope == "publisher" and not obsoletes and is_plain(key, attributes, body)
+        if plain and self._annotator.count(key):
+            content = Content(key, None, None, time.time_ns(), False, attributes, body)
+        else:
+            content = self._annotator.event(
+                attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time.time_ns()
+            )
         self._runtime.submit(Multicast((content,), names))
         return EventId(self.stream, seq)
 
@@ -191,6 +196,11 @@ class Member:
         queue = self._queue
         while queue:
             first = queue[0]
+            if isinstance(first, deque):
+                if first:
+                    return first.popleft()
+                queue.popleft()
+                continue
             if isinstance(first, View):
                 queue.popleft()
                 self.view = first
@@ -200,6 +210,7 @@ class Member:
                 if self._views:
                     return first
                 continue
+            assert isinstance(first, PurgingBuffer)
             taken = first.take(1)
             if taken:
                 event: Event = taken[0].payload
@@ -217,10 +228,13 @@ class Member:
         if self._runtime.failure is not None:
             self._fail(GossamerError(f"the member failed: {self._runtime.failure!r}"))
         for effect in effects:
-            match effect:
-                case Deliver(event):
-                    self._put(event)
+            if type(effect) is Deliver:  # almost all are
+                event = effect.event
+                self._put(event)
+                if event.id is not None and event.id[0] == self.stream:
                     self._settle(event.id)
+                continue
+            match effect:
                 case Omit(id):
                     self._settle(id)
                 case View():
@@ -248,13 +262,21 @@ class Member:
     def _put(self, event: Event) -> None:
         """Behind what waits already; what it obsoletes of that, within the view, is left out."""
         assert event.id is not None
-        if not self._queue or isinstance(self._queue[-1], View):
-            self._queue.append(PurgingBuffer(QUEUE_MAX, QUEUE_MAX, overflow="drop-new"))
-        buffer = self._queue[-1]
+        queue = self._queue
+        loose = event.key is None and event.relation is None
+        if loose and not (queue and isinstance(queue[-1], PurgingBuffer) and len(queue[-1])):
+            # Nothing that waits could be obsolete by it, nor it by anything.
+            last = queue[-1] if queue else None
+            if not isinstance(last, deque):
+                last = deque()
+                queue.append(last)
+            last.append(event)
+            return
+        if not queue or not isinstance(queue[-1], PurgingBuffer):
+            queue.append(PurgingBuffer(QUEUE_MAX, QUEUE_MAX, overflow="drop-new"))
+        buffer = queue[-1]
         assert isinstance(buffer, PurgingBuffer)
-        head = None
-        if event.key is not None or event.relation is not None:
-            head = Head(event.key, event.rank, event.relation, event.time_ns)
+        head = None if loose else Head(event.key, event.rank, event.relation, event.time_ns)
         for omitted in buffer.append(event.id.stream, event.id.seq, head, 1, event):
             if self.on_omitted is not None:
                 self.on_omitted(omitted.entry.id)

@@ -84,8 +84,8 @@ class IgnoreDependencies(Urcgc):
 class DeliverCausalBeforeUniform(Urcgc):
     """What is accepted is delivered, though uniform agreement was asked for."""
 
-    def _deliverable(self, origin: int, seq: int) -> bool:
-        return True
+    def _deliverable(self, origin: int) -> int:
+        return self._accepted[origin]
 
 
 class CutWithoutEveryone(Urcgc):

@@ -64,7 +64,7 @@ class Urcgc:
         self._history: list[dict[int, Cast]] = [{} for _ in members]
         self._waiting: list[dict[int, Cast]] = [{} for _ in members]
         self._accepted = [-1] * count
-        self._undelivered: deque[tuple[int, int, Content]] = deque()
+        self._undelivered: list[tuple[int, int, tuple[Cast, ...]]] = []
         """Accepted, in an order that respects causality."""
         self._outbox: deque[Cast] = deque()
         # What coordinators told.
@@ -126,12 +126,11 @@ class Urcgc:
         first = self._accepted[place] + 1
         while self._outbox and first + len(casts) - self._stable[place] < 64 * settings.batch:
             casts.append(self._outbox.popleft())
-        for cast in casts:
-            self._accept(place, self._accepted[place] + 1, cast)
+        if casts:
+            self._accept(place, first, tuple(casts))
         for start in range(0, len(casts), settings.batch):
             run = Run(place, first + start, tuple(casts[start : start + settings.batch]))
             self._send(self.turn.others, Casts((run,)))
-        self._deliver()
 
     # Subruns --------------------------------------------------------------------------------------------------------
 
@@ -185,7 +184,7 @@ class Urcgc:
     def _on_casts(self, place: int, casts: Casts) -> None:
         count = len(self._accepted)
         for run in casts.runs:
-            if run.origin >= count or any(dep[0] >= count for cast in run.casts for dep in cast.after):
+            if run.origin >= count or any(dep[0] >= count for cast in run.casts if cast.after for dep in cast.after):
                 raise PeerError("messages of or after a member that is none")
             if casts.subrun < 0 and run.origin != place:
                 raise PeerError(f"messages of member {run.origin} from member {place}")
@@ -193,11 +192,8 @@ class Urcgc:
             return
         before = list(self._accepted)
         for run in casts.runs:
-            for seq, cast in enumerate(run.casts, run.first):
-                if seq > self._accepted[run.origin]:
-                    self._waiting[run.origin].setdefault(seq, cast)
+            self._take(run)
         self._accept_waiting()
-        self._deliver()
         if casts.subrun >= 0:
             if self._accepted != before:
                 self._tries = 0
@@ -210,20 +206,40 @@ class Urcgc:
             return self.turn.roll.expelled[place] < 0
         return subrun == self.turn.subrun and place in self._asked
 
+    def _take(self, run: Run) -> None:
+        """Accept what can be at once, and have the rest wait."""
+        origin, first, casts = run.origin, run.first, run.casts
+        following = self._accepted[origin] + 1
+        if first < following:
+            first, casts = following, casts[following - first :]
+        if first == following and casts:
+            count = self._acceptable(origin, first, casts)
+            if count:
+                self._accept(origin, first, casts[:count])
+                first, casts = first + count, casts[count:]
+        waiting = self._waiting[origin]
+        for seq, cast in enumerate(casts, first):
+            waiting.setdefault(seq, cast)
+
+    def _acceptable(self, origin: int, first: int, casts: tuple[Cast, ...]) -> int:
+        """How many of these, which come next, may be accepted."""
+        accepted = self._accepted
+        most = min(len(casts), self._limit(origin) - first + 1)
+        for index, cast in enumerate(casts):
+            if cast.after and any(accepted[place] < needed for place, needed in cast.after if place != origin):
+                return min(index, most)
+        return most
+
     def _accept_waiting(self) -> None:
-        moved = True
+        moved = any(self._waiting)
         while moved:
             moved = False
             for origin, waiting in enumerate(self._waiting):
-                while waiting:
-                    seq = self._accepted[origin] + 1
-                    cast = waiting.get(seq)
-                    if cast is None or seq > self._limit(origin):
-                        break
-                    if any(self._accepted[place] < needed for place, needed in cast.after):
+                while (cast := waiting.get(seq := self._accepted[origin] + 1)) is not None:
+                    if self._acceptable(origin, seq, (cast,)) < 1:
                         break
                     del waiting[seq]
-                    self._accept(origin, seq, cast)
+                    self._accept(origin, seq, (cast,))
                     moved = True
 
     def _limit(self, origin: int) -> int:
@@ -233,24 +249,33 @@ class Urcgc:
         cut = self._cuts[origin]
         return self._accepted[origin] if cut == SEQ_MAX else cut
 
-    def _accept(self, origin: int, seq: int, cast: Cast) -> None:
-        self._accepted[origin] = seq
-        self._history[origin][seq] = cast
-        self._undelivered.append((origin, seq, cast.content))
+    def _accept(self, origin: int, first: int, casts: tuple[Cast, ...]) -> None:
+        following = first + len(casts)
+        self._accepted[origin] = following - 1
+        self._history[origin].update(zip(range(first, following), casts, strict=True))
+        # What they come after is accepted; and delivered, if they may be: what is safe is closed under causality.
+        if (rest := self._hand_over(origin, first, casts)) is not None:
+            self._undelivered.append(rest)
 
     def _deliver(self) -> None:
-        """What may be delivered, in the order of acceptance; what may not yet does not hold up what is unrelated."""
-        kept: deque[tuple[int, int, Content]] = deque()
-        for origin, seq, content in self._undelivered:
-            if self._deliverable(origin, seq):
-                self._effects.append(Deliver(event_of(content, self._streams[origin], seq)))
-            else:
-                kept.append((origin, seq, content))
-        self._undelivered = kept
+        """More is safe: what may be delivered now, in the order of acceptance. What may not yet does not hold up what
+        is unrelated."""
+        undelivered, self._undelivered = self._undelivered, []
+        for each in undelivered:
+            if (rest := self._hand_over(*each)) is not None:
+                self._undelivered.append(rest)
 
-    def _deliverable(self, origin: int, seq: int) -> bool:
-        # A majority that accepted a message accepted what it comes after, too: what is safe is closed under causality.
-        return not self._uniform or seq <= self._safe[origin]
+    def _hand_over(self, origin: int, first: int, casts: tuple[Cast, ...]) -> tuple[int, int, tuple[Cast, ...]] | None:
+        """Deliver what may be of a run; the rest, if there is one."""
+        count, stream = self._deliverable(origin) - first + 1, self._streams[origin]
+        ready = casts if count >= len(casts) else casts[: max(0, count)]
+        self._effects += [Deliver(event_of(cast.content, stream, seq)) for seq, cast in enumerate(ready, first)]
+        return None if ready is casts else (origin, first + len(ready), casts[len(ready) :])
+
+    def _deliverable(self, origin: int) -> int:
+        """Up to where a member's messages may be delivered."""
+        # A majority that accepted a message accepted what it comes after, too.
+        return self._safe[origin] if self._uniform else SEQ_MAX
 
     # The coordinator ------------------------------------------------------------------------------------------------
 

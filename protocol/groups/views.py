@@ -157,6 +157,8 @@ class Views:
         """Beyond a gap."""
         self._safe_seen = list(marks)
         self._purger = PurgingBuffer(STORE_MAX, overflow="drop-new")
+        self._relates = False
+        """Whether any message of this view could be obsolete, or make one so."""
         self._decisions: list[Value] = []
         self._decisions_first = 0
         self._applied = 0
@@ -231,6 +233,7 @@ class Views:
             self._sent += 1
             casts.append(Cast(content, after))
             self._store[self._place][self._sent] = casts[-1]
+            self._relates = self._relates or _relates(casts[-1])
         self._outbox.clear()
         first = self._sent - len(casts) + 1
         self._held[self._place] = self._known[self._place][self._place] = self._sent
@@ -326,7 +329,7 @@ class Views:
                 self._check_marks(held)
                 self._on_status(place, held, decided)
             case Data(_, origin, first, casts):
-                if origin >= count or any(cast and any(p >= count for p, _ in cast.after) for cast in casts):
+                if origin >= count or any(p >= count for cast in casts if cast and cast.after for p, _ in cast.after):
                     raise PeerError("messages of or after a member that is none")
                 self._on_data(origin, first, casts)
             case Lack(_, spans):
@@ -354,18 +357,23 @@ class Views:
     # Messages of the view: receiving, repeating, forgetting -----------------------------------------------------------
 
     def _on_data(self, origin: int, first: int, casts: tuple[Cast | None, ...]) -> None:
-        held, arrived = self._held[origin], self._arrived[origin]
+        held, arrived, store = self._held[origin], self._arrived[origin], self._store[origin]
+        self._relates = self._relates or any(map(_relates, casts))
+        if first == held + 1 and not arrived and None not in casts:
+            held += len(casts)
+            store.update(zip(range(first, held + 1), casts, strict=True))  # type: ignore[arg-type]
+            casts = ()
         for seq, cast in enumerate(casts, first):
             if seq > held:
                 if arrived.get(seq) is None:
                     arrived[seq] = cast
             elif cast is not None and seq > self._gone[origin] and seq > self._delivered[origin]:
-                self._store[origin].setdefault(seq, cast)
+                store.setdefault(seq, cast)
         while held + 1 in arrived:
             held += 1
             cast = arrived.pop(held)
             if cast is not None:
-                self._store[origin][held] = cast
+                store[held] = cast
         if held > self._held[origin]:
             self._held[origin] = self._known[self._place][origin] = held
             self._moved = True
@@ -422,7 +430,7 @@ class Views:
                 store.pop(seq, None)
             self._gone[origin] = max(self._gone[origin], stable)
             safe = self._purgeable(column)
-            for seq in range(self._safe_seen[origin] + 1, safe + 1):
+            for seq in range(self._safe_seen[origin] + 1, safe + 1) if self._relates else ():
                 if (cast := store.get(seq)) is not None:
                     self._purge(origin, seq, cast)
             self._safe_seen[origin] = max(self._safe_seen[origin], safe)
@@ -432,9 +440,9 @@ class Views:
         return middle(column, self._quorum)
 
     def _purge(self, origin: int, seq: int, cast: Cast) -> None:
-        content = cast.content
-        if content.key is None and content.relation is None:
+        if not _relates(cast):
             return
+        content = cast.content
         head = Head(content.key, content.rank, content.relation, content.time_ns)
         for omitted in self._purger.append(self._streams[origin], seq, head, 1, (origin, seq)):
             at, purged = omitted.entry.payload
@@ -464,6 +472,9 @@ class Views:
             moved = False
             for origin in range(len(self.members)):
                 limit = self._limit(origin)
+                if self._order == "fifo":
+                    self._hand_over_up_to(origin, limit)
+                    continue
                 while self._delivered[origin] < limit:
                     seq = self._delivered[origin] + 1
                     cast = self._store[origin].get(seq)
@@ -485,6 +496,20 @@ class Views:
             self._effects.append(Omit(EventId(self._streams[origin], seq)))
         else:
             self._effects.append(Deliver(event_of(cast.content, self._streams[origin], seq)))
+
+    def _hand_over_up_to(self, origin: int, last: int) -> None:
+        """All that is next of one member, to which nothing is obsolete."""
+        first, store, stream = self._delivered[origin] + 1, self._store[origin], self._streams[origin]
+        if first > last:
+            return
+        self._delivered[origin] = last
+        self._moved = True
+        self._effects += [
+            Omit(EventId(stream, seq))
+            if (cast := store.get(seq)) is None
+            else Deliver(event_of(cast.content, stream, seq))
+            for seq in range(first, last + 1)
+        ]
 
     # Decisions ------------------------------------------------------------------------------------------------------
 
@@ -511,12 +536,16 @@ class Views:
         if self._order == "causal":
             self._deliver_causally(marks)
             return
+        if not self._relates or self._order == "fifo":
+            for origin, mark in enumerate(marks):
+                self._hand_over_up_to(origin, mark)
+            return
         batch = [
             (origin, seq, self._store[origin].get(seq))
             for origin, mark in enumerate(marks)
             for seq in range(self._delivered[origin] + 1, mark + 1)
         ]
-        obsolete = self._obsolete(batch) if self._order == "total" else set()
+        obsolete = self._obsolete(batch)
         for origin, seq, cast in batch:
             self._hand_over(origin, seq, None if (origin, seq) in obsolete else cast)
 
@@ -535,8 +564,6 @@ class Views:
 
     def _obsolete(self, batch: list[tuple[int, int, Cast | None]]) -> set[tuple[int, int]]:
         """Of one decision, what another message of it obsoletes."""
-        if not any(cast is not None and (cast.content.key or cast.content.relation) for _, _, cast in batch):
-            return set()
         buffer = PurgingBuffer(len(batch) + 1, overflow="drop-new")
         obsolete = set()
         for origin, seq, cast in batch:
@@ -786,3 +813,8 @@ class Views:
         for node in [node for node in self._hungry if node in self.members]:
             self._send((node,), Welcome(self.view, self.members, starts, state))
         self._hungry.clear()
+
+
+def _relates(cast: Cast | None) -> bool:
+    """Whether a message could be obsolete, or make another so."""
+    return cast is not None and (cast.content.key is not None or cast.content.relation is not None)

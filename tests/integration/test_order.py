@@ -1,15 +1,18 @@
 """Groups with an order, as plain subscribers get it: real brokers, real sockets, and kill -9 of a broker."""
 
 import asyncio
-import json
-import urllib.request
+from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import pytest
 
 import gossamer
 from clients import run
-from processes import Processes, until
+from gossamer.broker.faults import parse_faults
+from gossamer.broker.runtime import Runtime
+from gossamer.broker.sessions import Sessions
+from gossamer.protocol.config import Config, Group
+from processes import BRISK, Processes, until
 
 TOTAL = '[protocol]\nagreed_by = ["b1", "b2", "b3"]\n[groups.moves]\norder = "total"\n[groups.talk]\norder = "causal"\n'
 
@@ -41,18 +44,6 @@ async def publish(url: str | list[str], who: str, count: int, group: str = "move
         await client.flush("logged", timeout=30)
 
 
-def test_brokers_that_were_told_of_different_orders_say_so(mesh):
-    config, address = configured(mesh), mesh.address()
-    one = mesh.broker("b1", None, config=config, mesh=address, **{"telemetry-interval-s": "0.2"}).ready()
-    mesh.broker("b2", address, **{"telemetry-interval-s": "0.2"}).ready()
-
-    def told() -> str:
-        with urllib.request.urlopen(f"{one.http}/mesh", timeout=10) as answer:
-            return str(json.load(answer)["trouble"])
-
-    until(lambda: "b2: was told of other orders of groups than the rest: none, not moves=total; talk=causal" in told())
-
-
 def agree(sequences: list[list[tuple[str, int]]]) -> bool:
     """No two saw the same events in different orders, and nobody saw one twice."""
     for one, other in combinations(sequences, 2):
@@ -62,10 +53,9 @@ def agree(sequences: list[list[tuple[str, int]]]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("killed", ["b1", "b3"])
-def test_all_subscribers_see_one_order_and_go_on_in_it_when_a_broker_is_killed(mesh, killed):
-    """b1 is the first to decide; b3 is not. Subscribers of the killed one go on elsewhere, and publishers too."""
-    run(kill_one, mesh, killed, patience_s=150.0)
+def test_all_subscribers_see_one_order_and_go_on_in_it_when_a_broker_is_killed(mesh):
+    """b1 is the one that decides. Its subscribers and publishers go on elsewhere."""
+    run(kill_one, mesh, "b1", patience_s=150.0)
 
 
 async def kill_one(mesh: Processes, killed: str) -> None:
@@ -95,18 +85,39 @@ async def kill_one(mesh: Processes, killed: str) -> None:
     assert found["b1"] == found["b2"] == found["b3"]
 
 
-def test_what_answers_comes_after_what_it_answers(mesh):
+@pytest.fixture
+def brokers() -> Iterator[Callable[[str], str]]:
+    """Brokers in this process, with the same configuration; each gives its url."""
+    groups = {"moves": Group(order="total"), "talk": Group(order="causal")}
+    config = Config(**BRISK, groups=groups, agreed_by=("b1", "b2", "b3"))
+    started: list[Runtime] = []
+
+    def start(name: str, faults: str | None = None) -> str:
+        clients = Sessions()
+        runtime = Runtime(
+            name=name,
+            peers=tuple(each.address for each in started[:1]),
+            config=config,
+            clients=clients,
+            faults=None if faults is None else parse_faults(faults),
+        ).start()
+        started.append(runtime)
+        until(lambda: runtime.status == "member", f"{name} to be a member")
+        return clients.address
+
+    yield start
+    for runtime in started:
+        runtime.kill()
+        assert runtime.failure is None
+
+
+def test_what_answers_comes_after_what_it_answers(brokers):
     """What b2 hears of is late, and in any order. The answer, which comes from b3, waits there for its question."""
-    run(answer, mesh, patience_s=120.0)
+    urls = [brokers("b1"), brokers("b2", "delay=100ms"), brokers("b3")]
+    run(answer, urls, patience_s=60.0)
 
 
-async def answer(mesh: Processes) -> None:
-    config, address = configured(mesh), mesh.address()
-    mesh.logger("L", config=config, mesh=address).ready()
-    faults = {"b2": {"faults": "delay=150ms"}}
-    urls = [
-        mesh.broker(name, address, config=config, **faults.get(name, {})).ready().url for name in ("b1", "b2", "b3")
-    ]
+async def answer(urls: list[str]) -> None:
     asking, reading, answering = [gossamer.connect(url, group="talk", timeout=30) for url in urls]
     async with asking as one, reading as other, answering as third:
         slow, fast = await other.subscribe(""), await third.subscribe("what = 'question'")
@@ -119,19 +130,32 @@ async def answer(mesh: Processes) -> None:
         assert seen.index((n, "question")) < seen.index((n, "answer"))
 
 
-def test_a_subscription_waits_until_there_is_an_order(mesh):
+def test_a_subscription_waits_until_there_is_an_order(brokers):
     """Of three that are to agree on it one is missing: publishing goes on, and nothing is handed out in another."""
-    run(wait_for_order, mesh, patience_s=120.0)
+    urls = [brokers("b1"), brokers("b2")]
+    run(wait_for_order, urls, brokers, patience_s=60.0)
 
 
-async def wait_for_order(mesh: Processes) -> None:
-    config, address = configured(mesh), mesh.address()
-    mesh.logger("L", config=config, mesh=address).ready()
-    url, _ = [mesh.broker(name, address, config=config).ready().url for name in ("b1", "b2")]
-    async with gossamer.connect(url, group="moves", timeout=30) as client:
-        waiting = asyncio.create_task(client.subscribe("", start="all"))
-        await client.publish({"n": 1}, ack="logged", timeout=20)
+async def wait_for_order(urls: list[str], brokers: Callable[[str], str]) -> None:
+    async with (
+        gossamer.connect(urls[0], group="moves", timeout=30) as client,
+        gossamer.connect(urls[1], group="moves", timeout=30) as other,
+    ):
+        waiting = asyncio.create_task(client.subscribe(""))
+        await other.publish({"n": 1}, ack="sent", timeout=20)
         assert not waiting.done()
-        mesh.broker("b3", address, config=config).ready()
-        event = await anext(await waiting)
-        assert event.attributes == {"n": 1}
+        await asyncio.to_thread(brokers, "b3")
+        sub = await waiting
+        await other.publish({"n": 2})
+        while (event := await anext(sub)).attributes["n"] != 2:
+            pass
+        assert event.id.stream == other.stream
+
+
+def test_after_is_refused_where_there_is_no_causal_order(brokers):
+    async def main(url: str) -> None:
+        async with gossamer.connect(url) as client:
+            with pytest.raises(gossamer.UsageError, match="causal order"):
+                await client.publish({}, after=[gossamer.EventId("default/x", 1)])
+
+    run(main, brokers("b1"))

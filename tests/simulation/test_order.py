@@ -31,7 +31,6 @@ def test_the_swarm_finds_nothing_in_many_runs():
     [
         ("everyone-decides", "total"),
         ("forget-decisions", "total"),
-        ("deliver-before-uniform", "total"),
         ("as-they-come", "causal"),
     ],
 )
@@ -65,6 +64,34 @@ def test_the_mutant_that_orders_it_waits_for_ever():
     mesh = Mesh("abc", "L", config=TOTAL, node_factory=mutant(MUTANTS["decide-what-few-hold"]))
     lost_with_the_first(mesh)
     assert len(mesh.delivered("b")) < 16
+
+
+def unheard_decision(mesh: Mesh) -> None:
+    """a hears of c's event before b's, decides so, and dies before anybody hears it; b would decide otherwise."""
+    in_turn(mesh, "abc", 6)
+    mesh.run(1.0)
+    mesh.drop("a->*", "Agree", None)
+    mesh.publish("c")
+    mesh.publish("b")
+    mesh.run(0.05)
+    mesh.crash("a")
+    mesh.heal()
+    mesh.run(5.0)
+
+
+def test_a_decision_that_few_have_heard_is_nobodys():
+    mesh = Mesh("abc", "L", config=TOTAL)
+    unheard_decision(mesh)
+    assert len(mesh.delivered("a")) == 6
+    assert mesh.delivered("b") == mesh.delivered("c")
+    assert mesh.delivered("b")[6:] == ["b:2", "c:2"]
+
+
+def test_the_mutant_that_follows_it_has_seen_what_never_was():
+    mesh = Mesh("abc", "L", config=TOTAL, node_factory=mutant(MUTANTS["deliver-before-uniform"]))
+    unheard_decision(mesh)
+    assert mesh.delivered("a")[6:] == ["c:2", "b:2"]
+    assert mesh.delivered("b")[6:] == ["b:2", "c:2"]
 
 
 def test_a_minority_hands_out_nothing_and_goes_on_in_the_order_of_the_others():
