@@ -12,14 +12,25 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gossamer.bench.measure import Row
+from gossamer.messages.event import Content
+from gossamer.protocol.groups import inputs
+from gossamer.protocol.groups.effects import Deliver, Effect, Send
+from gossamer.protocol.groups.rotation import Settings
+from gossamer.protocol.groups.seat import Machine
+from gossamer.protocol.groups.streams import stream_of
+from gossamer.protocol.groups.urcgc import Urcgc
+from gossamer.protocol.groups.views import Views
+from gossamer.protocol.groups.wire import decode, encode
 from gossamer.sdk.member import Member, View, join
 
 NAME = "groups"
 MEMBERS = 5
+HOP_S = 0.0005
 HURRY = 2_000
 """Messages that a member may have under way when it multicasts as fast as it can."""
 
@@ -27,6 +38,9 @@ HURRY = 2_000
 def rows(quick: bool) -> Iterator[Row]:
     """Five members; quickly, three of them for a second."""
     members, seconds = (3, 1.0) if quick else (MEMBERS, 5.0)
+    for order in ("total", "causal", "fifo"):
+        name = f"{order}, {members} machines in one process: processor time a delivery"
+        yield Row(NAME, name, machines_us(order, members, seconds / 50), "µs", None)
     calm = measure("total", members, 1_000, seconds)
     yield Row(NAME, f"total order, {members} members, 1,000/s: median latency", calm.p50_ms, "ms", 10.0)
     for order, target in (("total", 50.0), ("causal", 20.0), ("fifo", None)):
@@ -64,6 +78,49 @@ def measure(order: str, members: int = MEMBERS, rate: int = 0, seconds: float = 
         max(each["p99_ms"] for each in told),
         sum(each["cpu_us"] for each in told) / len(told),
     )
+
+
+def machines_us(order: str, members: int = MEMBERS, seconds: float = 0.1) -> float:
+    """Processor time a delivery of the machines alone, with their frames encoded and decoded, for some simulated
+    seconds in which each multicasts as much as it may have under way: a figure that a busy machine does not change."""
+    names = tuple(f"m{number}" for number in range(members))
+    machines = {name: _machine(order, name, names) for name in names}
+    under_way: deque[tuple[float, str, str, bytes]] = deque()
+    pending, delivered, now = dict.fromkeys(names, 0), 0, 0.0
+
+    def perform(name: str, made: list[Effect]) -> None:
+        nonlocal delivered
+        for effect in made:
+            if isinstance(effect, Send):
+                frame = encode(effect.message)
+                under_way.extend((now + HOP_S, to, name, frame) for to in effect.to)
+            elif isinstance(effect, Deliver) and effect.event.id is not None:
+                delivered += 1
+                pending[name] -= effect.event.id.stream == stream_of(NAME, name)
+
+    for name, machine in machines.items():
+        perform(name, machine.handle(inputs.Start(), now))
+    began = time.process_time()
+    while now < seconds:
+        for name, machine in machines.items():
+            count = min(100, HURRY - pending[name])
+            contents = tuple(Content(attributes={"n": number}, body=b"x" * 100) for number in range(count))
+            pending[name] += count
+            perform(name, machine.handle(inputs.Multicast(contents), now))
+        now += 2 * HOP_S
+        while under_way and under_way[0][0] <= now:
+            _, to, sender, frame = under_way.popleft()
+            perform(to, machines[to].handle(inputs.Received(sender, decode(frame)), now))
+        for name, machine in machines.items():
+            if machine.next_deadline() <= now:
+                perform(name, machine.handle(inputs.Wake(), now))
+    return 1e6 * (time.process_time() - began) / max(1, delivered)
+
+
+def _machine(order: str, name: str, names: tuple[str, ...]) -> Machine:
+    if order == "causal":
+        return Urcgc(NAME, name, names, Settings(subrun_s=0.25, silence=8))
+    return Views(NAME, name, names, order="total" if order == "total" else "fifo")
 
 
 def measure_takeover(members: int = MEMBERS, kill: int = 2, rate: int = 1_000, seconds: float = 8.0) -> float:

@@ -22,8 +22,9 @@ from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, is_mark
 from gossamer.broker.link import NEVER, Limits, Link
 from gossamer.broker.sockets import is_readable, receive_parts
-from gossamer.messages.codec import FRAME_BYTES_MAX, decode
+from gossamer.messages.codec import decode
 from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.frames import FRAME_BYTES_MAX
 from gossamer.messages.ids import NodeId
 from gossamer.protocol.inputs import Connected, Input, Met, Received
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from gossamer.cli import lab_demo, lab_groups, lab_report, lab_run, lab_swarm
+from gossamer.cli import lab_demo, lab_groups, lab_orders, lab_report, lab_run, lab_swarm
 
 app = typer.Typer(no_args_is_help=True, help="Experiments and simulation with the production protocol code.")
 app.command("list")(lab_run.list_experiments)
@@ -11,3 +11,4 @@ app.command("report")(lab_report.write_report)
 app.command("demo")(lab_demo.run_demo)
 app.command("swarm")(lab_swarm.run_swarm)
 app.command("groups")(lab_groups.run_groups)
+app.command("orders")(lab_orders.run_orders)

@@ -21,6 +21,7 @@ import zmq
 from gossamer.broker.addresses import advertised, check_peer, split
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Content
+from gossamer.messages.frames import FRAME_BYTES_MAX
 from gossamer.messages.ids import NAME_LENGTH_MAX, NodeId
 from gossamer.protocol.groups import wire
 from gossamer.protocol.groups.effects import Effect, Send
@@ -50,7 +51,7 @@ class GroupRuntime:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._router.setsockopt(zmq.RCVHWM, HWM)
-        self._router.setsockopt(zmq.MAXMSGSIZE, wire.FRAME_BYTES_MAX + 1)
+        self._router.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MAX + 1)
         host, port = split(listen)
         try:
             self._router.bind(f"{SCHEME}{host}:{port or '*'}")

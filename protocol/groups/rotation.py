@@ -11,14 +11,16 @@ one that hears of its own expulsion leaves, and so does one that has heard no co
 coordinator that hears a majority writes a roll, so of two halves of a group at most one goes on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gossamer.messages.errors import UsageError
+from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.ids import NodeId
 from gossamer.protocol.groups.wire import Numbers, Roll
 
 NEVER = float("inf")
+JUMP_MAX = 1_000_000
+"""How far ahead of us a subrun may be that somebody claims to be in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,18 @@ class Rotation:
             if attempts[place] >= self.k:
                 expelled[place] = self.subrun
         return Roll(self.subrun, tuple(attempts), tuple(expelled), pending, busy)
+
+    def is_ahead(self, subrun: int) -> bool:
+        """Whether a peer is in a later subrun, and takes us along; `PeerError` if nobody could be there."""
+        if subrun > self.subrun + JUMP_MAX:
+            raise PeerError(f"a subrun {subrun} while this is {self.subrun}")
+        return subrun > self.subrun
+
+    @staticmethod
+    def is_complete(heard: Mapping[int, Roll]) -> bool:
+        """Whether everyone was heard who is in, by the freshest roll that was."""
+        last = max(heard.values(), key=lambda roll: roll.subrun)
+        return all(place in heard for place in active(last))
 
     def check(self, roll: Roll, *lists: Numbers) -> bool:
         """Whether what a peer sent is about as many members as there are."""

@@ -33,7 +33,6 @@ from gossamer.protocol.groups import inputs
 from gossamer.protocol.groups.effects import Deliver, Discarded, Effect, Expelled, Left, Send, View
 from gossamer.protocol.groups.rotation import NEVER, Rotation, Settings, active, middle
 from gossamer.protocol.groups.streams import event_of, stream_of
-from gossamer.protocol.groups.urgc import JUMP_MAX
 from gossamer.protocol.groups.wire import (
     Agreed,
     Cast,
@@ -293,15 +292,12 @@ class Urcgc:
 
     def _follow(self, subrun: int) -> bool:
         """Whoever is ahead takes us along."""
-        if subrun > self.turn.subrun + JUMP_MAX:
-            raise PeerError(f"a subrun {subrun} while this is {self.turn.subrun}")
-        if subrun > self.turn.subrun:
+        if self.turn.is_ahead(subrun):
             self._enter(subrun)
         return not self._out
 
     def _decide_if_complete(self) -> None:
-        last = max((report.roll for report in self._reports.values()), key=lambda roll: roll.subrun)
-        if self._decided or all(place in self._reports for place in active(last)):
+        if self._decided or self.turn.is_complete({place: each.roll for place, each in self._reports.items()}):
             self._decide()
 
     def _decide(self) -> None:

@@ -51,9 +51,6 @@ from gossamer.protocol.groups.wire import (
     Span,
 )
 
-JUMP_MAX = 1_000_000
-"""How far ahead of us a subrun may be that somebody claims to be in."""
-
 
 class Urgc:
     """One member of a group that does not change but by expulsion."""
@@ -202,17 +199,14 @@ class Urgc:
 
     def _follow(self, subrun: int) -> bool:
         """Whoever is ahead takes us along."""
-        if subrun > self.turn.subrun + JUMP_MAX:
-            raise PeerError(f"a subrun {subrun} while this is {self.turn.subrun}")
-        if subrun > self.turn.subrun:
+        if self.turn.is_ahead(subrun):
             self._enter(subrun)
         return not self._out
 
     # Deciding -------------------------------------------------------------------------------------------------------
 
     def _decide_if_complete(self) -> None:
-        last = max((request.roll for request in self._requests.values()), key=lambda roll: roll.subrun)
-        if self._decided or all(place in self._requests for place in active(last)):
+        if self._decided or self.turn.is_complete({place: each.roll for place, each in self._requests.items()}):
             self._decide()
 
     def _decide(self) -> None:

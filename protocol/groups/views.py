@@ -36,12 +36,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import Content, Head
+from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId, NodeId
 from gossamer.protocol.groups import inputs
 from gossamer.protocol.groups.consensus import Instance
 from gossamer.protocol.groups.detector import NEVER, Detector
 from gossamer.protocol.groups.effects import Deliver, Effect, Expelled, Left, Omit, Send, Stalled, View
+from gossamer.protocol.groups.kept import Kept
 from gossamer.protocol.groups.rotation import middle
 from gossamer.protocol.groups.streams import event_of, stream_of
 from gossamer.protocol.groups.wire import (
@@ -61,13 +62,11 @@ from gossamer.protocol.groups.wire import (
     Value,
     Welcome,
 )
-from gossamer.protocol.purging import PurgingBuffer
 
 Order = Literal["fifo", "causal", "total"]
 Spoken = Status | Data | Lack | Pred | Estimate | Propose | Answer | Decided
 DATA_MAX = 1_024
 """Messages in one `Data`."""
-STORE_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,23 +141,10 @@ class Views:
         self._place = members.index(self.me)
         self._quorum = count // 2 + 1
         self._streams = tuple(stream_of(self._group, member) for member in members)
-        self._store: list[dict[int, Cast]] = [{} for _ in members]
-        """What is held for others, by seq; what is not in it and not beyond `_held` is stable, or purged."""
-        self._held = list(marks)
+        self._kept = kept = Kept(self._streams, self._place, marks)
+        self._store, self._held, self._known = kept.store, kept.held, kept.known
+        self._gone, self._delivered = kept.gone, kept.delivered
         self._began = marks
-        self._moved = True
-        """Whether anybody holds more, or we delivered more, since `_track` last looked."""
-        self._gone = list(marks)
-        """Up to here everyone has it."""
-        self._delivered = list(marks)
-        self._known = [list(marks) for _ in members]
-        """What everyone is known to hold."""
-        self._arrived: list[dict[int, Cast | None]] = [{} for _ in members]
-        """Beyond a gap."""
-        self._safe_seen = list(marks)
-        self._purger = PurgingBuffer(STORE_MAX, overflow="drop-new")
-        self._relates = False
-        """Whether any message of this view could be obsolete, or make one so."""
         self._decisions: list[Value] = []
         self._decisions_first = 0
         self._applied = 0
@@ -230,14 +216,10 @@ class Views:
             after: tuple[tuple[int, int], ...] = ()
             if self._order == "causal":
                 after = tuple((p, seq) for p, seq in enumerate(self._delivered) if p != self._place and seq >= 0)
-            self._sent += 1
             casts.append(Cast(content, after))
-            self._store[self._place][self._sent] = casts[-1]
-            self._relates = self._relates or _relates(casts[-1])
         self._outbox.clear()
-        first = self._sent - len(casts) + 1
-        self._held[self._place] = self._known[self._place][self._place] = self._sent
-        self._moved = True
+        first, self._sent = self._sent + 1, self._sent + len(casts)
+        self._kept.add(casts)
         for start in range(0, len(casts), DATA_MAX):
             run = tuple(casts[start : start + DATA_MAX])
             self._send(self._others(), Data(self.view, self._place, first + start, run))
@@ -276,7 +258,7 @@ class Views:
         gone = [node for node in self._others() if self._detector.silent_s(node, self._now) >= self.timing.exclude_s]
         if gone and not self._blocked:
             self._block()
-        if sum(map(len, self._store)) > STORE_MAX and not self._blocked:
+        if self._kept.full and not self._blocked:
             self._exclude_slowest()
         reached = sum(not self._detector.suspects(node) for node in self._others()) + 1
         if (reached < self._quorum) != self._stalled:
@@ -357,26 +339,7 @@ class Views:
     # Messages of the view: receiving, repeating, forgetting -----------------------------------------------------------
 
     def _on_data(self, origin: int, first: int, casts: tuple[Cast | None, ...]) -> None:
-        held, arrived, store = self._held[origin], self._arrived[origin], self._store[origin]
-        self._relates = self._relates or any(map(_relates, casts))
-        if first == held + 1 and not arrived and None not in casts:
-            held += len(casts)
-            store.update(zip(range(first, held + 1), casts, strict=True))  # type: ignore[arg-type]
-            casts = ()
-        for seq, cast in enumerate(casts, first):
-            if seq > held:
-                if arrived.get(seq) is None:
-                    arrived[seq] = cast
-            elif cast is not None and seq > self._gone[origin] and seq > self._delivered[origin]:
-                store.setdefault(seq, cast)
-        while held + 1 in arrived:
-            held += 1
-            cast = arrived.pop(held)
-            if cast is not None:
-                store[held] = cast
-        if held > self._held[origin]:
-            self._held[origin] = self._known[self._place][origin] = held
-            self._moved = True
+        if self._kept.take(origin, first, casts):
             if self._uniform and self._order != "total":
                 self._ack_at = min(self._ack_at, self._now + self.timing.ack_s)
             self._received()
@@ -387,25 +350,20 @@ class Views:
             self._instance.step(self._now)
 
     def _on_status(self, place: int, held: tuple[int, ...], decided: int) -> None:
-        known = self._known[place]
-        for origin, mark in enumerate(held):
-            if mark > known[origin]:
-                known[origin] = min(mark, self._sent) if origin == self._place else mark
-                self._moved = True
+        self._kept.hear(place, held)
         self._peers_decided[place] = max(self._peers_decided[place], decided)
         # What was sent two ticks ago and is not there is lost.
-        first, last = known[self._place] + 1, self._sent_before[0]
+        first, last = self._known[place][self._place] + 1, self._sent_before[0]
         if first <= last:
-            self._send_data(place, self._store, Span(self._place, first, min(last, first + DATA_MAX - 1)), self.view)
+            self._send_data(place, Span(self._place, first, min(last, first + DATA_MAX - 1)))
         for number in range(max(decided, self._decisions_first), self._decisions_first + len(self._decisions)):
             value = self._decisions[number - self._decisions_first]
             self._send((self.members[place],), Decided(self.view, number, value))
         self._track()
 
-    def _send_data(self, place: int, store: list[dict[int, Cast]], span: Span, view: int) -> None:
-        """What is held of a span; what is purged, as holes."""
-        casts = tuple(store[span.origin].get(seq) for seq in range(span.first, span.last + 1))
-        self._send((self.members[place],), Data(view, span.origin, span.first, casts))
+    def _send_data(self, place: int, span: Span) -> None:
+        data = Data(self.view, span.origin, span.first, self._kept.casts(span))
+        self._send((self.members[place],), data)
 
     def _on_lack(self, place: int, spans: tuple[Span, ...]) -> None:
         for span in spans:
@@ -415,40 +373,14 @@ class Views:
             # Whoever asks for what everyone had before is told nothing: it is not ours to give any more.
             first = max(span.first, self._gone[span.origin] + 1)
             if first <= last:
-                self._send_data(place, self._store, Span(span.origin, first, last), self.view)
+                self._send_data(place, Span(span.origin, first, last))
 
     def _track(self) -> None:
-        """What is safe may take the place of what it obsoletes; what is stable need not be kept."""
-        if not self._moved:
-            return
-        self._moved = False
-        for origin in range(len(self.members)):
-            store = self._store[origin]
-            column = [known[origin] for known in self._known]
-            stable = min(min(column), self._delivered[origin])
-            for seq in range(self._gone[origin] + 1, stable + 1):
-                store.pop(seq, None)
-            self._gone[origin] = max(self._gone[origin], stable)
-            safe = self._purgeable(column)
-            for seq in range(self._safe_seen[origin] + 1, safe + 1) if self._relates else ():
-                if (cast := store.get(seq)) is not None:
-                    self._purge(origin, seq, cast)
-            self._safe_seen[origin] = max(self._safe_seen[origin], safe)
+        self._kept.track(self._purgeable)
 
     def _purgeable(self, column: list[int]) -> int:
         """Up to where messages are safe: they may take the place of what they obsolete."""
         return middle(column, self._quorum)
-
-    def _purge(self, origin: int, seq: int, cast: Cast) -> None:
-        if not _relates(cast):
-            return
-        content = cast.content
-        head = Head(content.key, content.rank, content.relation, content.time_ns)
-        for omitted in self._purger.append(self._streams[origin], seq, head, 1, (origin, seq)):
-            at, purged = omitted.entry.payload
-            # Who has not delivered it itself keeps it till then; so it is left out only of what others are sent.
-            if omitted.by is not None and purged <= self._delivered[at]:
-                self._store[at].pop(purged, None)
 
     # Delivering -----------------------------------------------------------------------------------------------------
 
@@ -491,7 +423,7 @@ class Views:
 
     def _hand_over(self, origin: int, seq: int, cast: Cast | None) -> None:
         self._delivered[origin] = seq
-        self._moved = True
+        self._kept.moved = True
         if cast is None:
             self._effects.append(Omit(EventId(self._streams[origin], seq)))
         else:
@@ -503,7 +435,7 @@ class Views:
         if first > last:
             return
         self._delivered[origin] = last
-        self._moved = True
+        self._kept.moved = True
         self._effects += [
             Omit(EventId(stream, seq))
             if (cast := store.get(seq)) is None
@@ -536,7 +468,7 @@ class Views:
         if self._order == "causal":
             self._deliver_causally(marks)
             return
-        if not self._relates or self._order == "fifo":
+        if not self._kept.relates or self._order == "fifo":
             for origin, mark in enumerate(marks):
                 self._hand_over_up_to(origin, mark)
             return
@@ -545,7 +477,7 @@ class Views:
             for origin, mark in enumerate(marks)
             for seq in range(self._delivered[origin] + 1, mark + 1)
         ]
-        obsolete = self._obsolete(batch)
+        obsolete = self._kept.obsolete(batch)
         for origin, seq, cast in batch:
             self._hand_over(origin, seq, None if (origin, seq) in obsolete else cast)
 
@@ -561,18 +493,6 @@ class Views:
                         break
                     self._hand_over(origin, seq, cast)
                     moved = True
-
-    def _obsolete(self, batch: list[tuple[int, int, Cast | None]]) -> set[tuple[int, int]]:
-        """Of one decision, what another message of it obsoletes."""
-        buffer = PurgingBuffer(len(batch) + 1, overflow="drop-new")
-        obsolete = set()
-        for origin, seq, cast in batch:
-            if cast is not None:
-                content = cast.content
-                head = Head(content.key, content.rank, content.relation, content.time_ns)
-                for omitted in buffer.append(self._streams[origin], seq, head, 1, (origin, seq)):
-                    obsolete.add(omitted.entry.payload)
-        return obsolete
 
     def _on_decided(self, number: int, value: Value) -> None:
         if number == self._decisions_first + len(self._decisions):
@@ -720,7 +640,7 @@ class Views:
         self._preds[place] = pred
         for origin, mark in enumerate(pred.held):
             self._known[place][origin] = max(self._known[place][origin], mark)
-        self._moved = True
+        self._kept.moved = True
         if not self._blocked or news or more:
             self._block()
         self._ask()
@@ -813,8 +733,3 @@ class Views:
         for node in [node for node in self._hungry if node in self.members]:
             self._send((node,), Welcome(self.view, self.members, starts, state))
         self._hungry.clear()
-
-
-def _relates(cast: Cast | None) -> bool:
-    """Whether a message could be obsolete, or make another so."""
-    return cast is not None and (cast.content.key is not None or cast.content.relation is not None)

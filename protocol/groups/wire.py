@@ -7,15 +7,13 @@ bytes are never trusted: `decode` raises `PeerError` and nothing else, and each 
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Content
+from gossamer.messages.frames import Frames
 from gossamer.messages.ids import Last, NodeId, Seq
 
 VERSION = 1
-FRAME_BYTES_MAX = 16 * 2**20
 MEMBERS_MAX = 256
 BATCH_MAX = 65_536
 STATE_BYTES_MAX = 8 * 2**20
@@ -297,27 +295,5 @@ Message = (
     | Hello | Welcome | Excluded
 )  # fmt: skip
 
-_version = bytes([VERSION])
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-
-
-def encode(message: Message) -> bytes:
-    """One frame; encode once and send the same bytes to everyone."""
-    frame = bytearray(_version)
-    _encoder.encode_into(message, frame, 1)
-    if len(frame) > FRAME_BYTES_MAX:
-        raise UsageError(f"a {type(message).__name__} of {len(frame)} bytes is over the limit of {FRAME_BYTES_MAX}")
-    return bytes(frame)
-
-
-def decode(frame: bytes) -> Message:
-    """The message in a frame, or `PeerError`."""
-    if len(frame) > FRAME_BYTES_MAX:
-        raise PeerError(f"a frame of {len(frame)} bytes is over the limit of {FRAME_BYTES_MAX}")
-    if not frame or frame[0] != VERSION:
-        raise PeerError(f"group protocol version {frame[0]}, this is {VERSION}" if frame else "an empty frame")
-    try:
-        return _decoder.decode(memoryview(frame)[1:])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise PeerError(f"malformed frame: {error}") from None
+_frames: Frames[Message] = Frames("group protocol", VERSION, Message)
+encode, decode = _frames.encode, _frames.decode

@@ -92,7 +92,7 @@ def test_a_bug_ends_the_loop_and_is_told():
 def test_a_message_that_is_too_large_is_not_sent_and_not_the_end(mesh, monkeypatch):
     a = mesh.member("a")
     b = mesh.member("b", a.address)
-    monkeypatch.setattr("gossamer.messages.codec.FRAME_BYTES_MAX", 300_000)
+    monkeypatch.setattr("gossamer.messages.frames.FRAME_BYTES_MAX", 300_000)
     a.runtime.submit(Publish(a.stream, (Content(body=bytes(400_000)),)))
     until(lambda: a.runtime.counters.frames_dropped)
     b.publish(3)

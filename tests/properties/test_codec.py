@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gossamer.messages import wire
-from gossamer.messages.codec import FRAME_BYTES_MAX, VERSION, decode, encode
+from gossamer.messages.codec import VERSION, decode, encode
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Event, check_content
+from gossamer.messages.frames import FRAME_BYTES_MAX
 from gossamer.messages.packet import Packet, pack
 from strategies import MESSAGES, fits, messages, packets, values
 

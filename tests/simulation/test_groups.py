@@ -13,7 +13,7 @@ from gossamer.lab.groups.mutants import MUTANTS, RARE
 from gossamer.lab.groups.world import GROUP, Doom, Machine, World
 from gossamer.lab.swarm import seeds
 from gossamer.messages.event import Content
-from gossamer.protocol.groups import views
+from gossamer.protocol.groups import kept
 from gossamer.protocol.groups.effects import Stalled
 from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
@@ -315,7 +315,7 @@ def test_what_is_safe_takes_the_place_of_what_it_obsoletes() -> None:
 
 
 def test_who_takes_nothing_is_excluded_before_the_others_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "STORE_MAX", 50)
+    monkeypatch.setattr(kept, "STORE_MAX", 50)
     world = World()
     for name in THREE:
         world.add(name, Views(GROUP, name, THREE, timing=Timing(suspect_s=60.0, exclude_s=60.0)))

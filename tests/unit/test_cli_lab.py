@@ -201,3 +201,15 @@ def test_a_report_is_one_page_and_goes_on_where_it_was(run: Run, tmp_path: Path)
     code, out, err = run("report", "--out", str(out_dir), *chosen)
     assert (code, out) == (2, "")
     assert "convergence.json is no result" in err
+
+
+def test_the_swarm_of_ordered_groups_says_what_it_found(run: Run) -> None:
+    code, out, _ = run("orders", "--runs", "1", "--order", "total", "--json")
+    assert (code, out.count("\n")) == (0, 1)
+    document = json.loads(out)
+    assert (document["runs"], document["violations"], document["seeds"]) == (1, 0, [])
+    assert document["events"] > 0
+    code, out, err = run("orders", "--runs", "1", "--order", "causal", "--mutant", "as-they-come", "--json")
+    assert (code, json.loads(out)["seeds"]) == (1, [1])
+    assert "replay: gossamer lab orders --seed 1 --runs 1 --order causal --mutant as-they-come" in err
+    assert run("orders", "--mutant", "mule")[0] == 2

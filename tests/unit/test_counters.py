@@ -95,6 +95,11 @@ def test_a_tombstone_ends_a_thing():
     assert seen(10, sample("a", 0), gone) == {}
 
 
+def test_brokers_that_were_told_of_different_orders_of_groups_are_in_trouble():
+    told = seen(10, *(sample(name, 9, orders=["moves=total"]) for name in "ab"), sample("c", 9, orders=[]))
+    assert told == {"a": [], "b": [], "c": ["was told of other orders of groups than the rest: none, not moves=total"]}
+
+
 def test_a_picture_of_nobody_is_not_healthy():
     assert Picture().as_dict(0)["healthy"] is False
 
