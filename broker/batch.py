@@ -9,6 +9,7 @@ from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
 from gossamer.protocol.delivery import Arrival, arrival_of
+from gossamer.protocol.shown import Slot
 
 ANSWERS_MAX = 16
 _key, _attributes = attrgetter("key"), attrgetter("attributes")
@@ -18,7 +19,7 @@ class Batch:
     """A packet of plain events, or arrivals of any kind."""
 
     __slots__ = (
-        "_arrivals", "_asked", "_events", "_identified", "_sizes",
+        "_arrivals", "_asked", "_events", "_identified", "_sizes", "_slots",
         "count", "first", "loose", "packet", "size", "stream",
     )  # fmt: skip
 
@@ -32,6 +33,7 @@ class Batch:
         self.count = len(events if packet is not None else arrivals or ())
         self._arrivals = arrivals
         self._sizes: list[int] | None = None
+        self._slots: list[Slot | None] | None = None
         self._asked: dict[str, Sequence[int]] = {}
         self.stream, self.first = (packet.stream, packet.first) if packet is not None else self.arrivals[0].id
         self.loose = packet is not None and list(map(_key, events)).count(None) == len(events)
@@ -48,7 +50,7 @@ class Batch:
     def rest(self) -> None:
         """It is only kept from now on: what was decoded takes five times the room of its packet, and can be again."""
         if self.packet is not None:
-            self._events = self._arrivals = None
+            self._events = self._arrivals = self._slots = None
 
     @property
     def events(self) -> list[Event]:
@@ -90,10 +92,23 @@ class Batch:
         """One of them, for who needs few."""
         if self._arrivals is not None:
             return self._arrivals[place]
+        return arrival_of(self.events[place], self.sizes[place])
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each event of a packet."""
         if self._sizes is None:
             assert self.packet is not None
             self._sizes = _sizes_of(self.packet)
-        return arrival_of(self.events[place], self._sizes[place])
+        return self._sizes
+
+    @property
+    def slots(self) -> list[Slot | None]:
+        """Of each event of a packet its stream and key."""
+        if self._slots is None:
+            keys = map(_key, self.events if self._events is None else self._events)
+            self._slots = [None if key is None else (self.stream, key) for key in keys]
+        return self._slots
 
     def taken(self, position: int) -> int:
         """How many of its places one has had who has had its stream up to there."""
@@ -119,7 +134,7 @@ class Batch:
         for stream, seqs in found.items():
             yield stream, seqs[0], seqs[-1], len(seqs)
 
-    def newest(self, places: list[int]) -> tuple[list[int], list[int]]:
+    def newest(self, places: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """Which of these are the last of their key, or have none; and the others, which an eager queue would take in
         and drop again at once, at a price."""
         events = self.events

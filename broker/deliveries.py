@@ -171,7 +171,7 @@ class Deliveries:
         return {
             "subscriptions_behind": sum(len(group.behind) for group in self._groups.values()),
             "queued_events": sum(len(each.feed) for each in waiting),
-            "queued_bytes": sum(each.feed.queue.bytes for each in waiting),
+            "queued_bytes": sum(each.feed.bytes for each in waiting),
             "behind_log_bytes": sum(group.log_bytes for group in self._groups.values()),
             "subscriptions_reading": len(self.readings),
             "pages_read": self.readings.pages,
@@ -282,8 +282,11 @@ class Deliveries:
         """Put what one subscription gets of a packet into its queue, in order."""
         self._waiting[subscriber.key] = None
         feed = subscriber.feed
-        places = [place for start, stop in spans for place in range(start, stop)]
-        overtaken: list[int] = []
+        places = places_of(spans)
+        if places and not leaving and feed.conflate(batch, places):
+            group.counters.events_queued += len(places)
+            return
+        overtaken: Sequence[int] = ()
         if feed.eager and not leaving:
             places, overtaken = batch.newest(places)
         verdicts = dict.fromkeys(places, DELIVER)

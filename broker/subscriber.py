@@ -83,8 +83,7 @@ class Subscriber:
     def figures(self) -> dict[str, int | float | bool]:
         """How far it is, for telemetry."""
         feed = self.feed
-        oldest = next(iter(feed.queue), None)
-        came_ns = 0 if oldest is None or oldest.head is None else oldest.head.time_ns
+        came_ns = feed.oldest_ns
         return {
             "number": self.key,
             "delivered": feed.delivered,
@@ -92,7 +91,7 @@ class Subscriber:
             "left": feed.left,
             "lost": self.lost + feed.lost,
             "queued": len(feed),
-            "queued_bytes": feed.queue.bytes,
+            "queued_bytes": feed.bytes,
             "oldest_s": round(max(0.0, time() - came_ns / 1e9), 3) if came_ns else 0.0,
             "behind": feed.behind,
         }

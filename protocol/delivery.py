@@ -41,11 +41,12 @@ from msgspec import Struct, msgpack
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
 from gossamer.messages.packet import Hole, Packet
+from gossamer.protocol.conflation import Conflation, Source
 from gossamer.protocol.entries import Entry, Omitted
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, named
 from gossamer.protocol.purging import BYTES_MAX, Overflow, PurgingBuffer, Semantic
-from gossamer.protocol.shown import Left, Shown, Slot, Verdict
+from gossamer.protocol.shown import DELIVER, Left, Shown, Slot, Verdict
 from gossamer.protocol.tally import Tally
 from gossamer.protocol.transactions import Applied, Assembler, Outcome
 
@@ -173,6 +174,9 @@ class Feed:
     """What one subscription is sent: verdicts, and the queue in which they wait for its consumer."""
 
     __slots__ = (
+        "_bytes_max",
+        "_conflation",
+        "_events_max",
         "_overdue",
         "_tally",
         "behind",
@@ -196,12 +200,15 @@ class Feed:
         tally: Tally | None = None,
     ) -> None:
         """With `rng` it is never behind: when there is no room, something that waits is thrown out at random."""
+        self._events_max, self._bytes_max = events_max, bytes_max
         self._tally = tally
         self.lossy = rng is not None
         self.eager = semantic == "eager"
         self.shown = Shown()
         overflow: Overflow = "refuse" if rng is None else "random"
         self.queue = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow=overflow, rng=rng)
+        self._conflation: Conflation[Arrival] = Conflation()
+        """What waits in place of the queue, while that is empty and no more is to be known of it than its keys."""
         self._overdue: deque[Entry] = deque()
         """What one event gave rise to and the queue had no room for."""
         self.behind = False
@@ -219,7 +226,38 @@ class Feed:
         return bool(self._overdue)
 
     def __len__(self) -> int:
-        return len(self.queue) + len(self._overdue)
+        return len(self.queue) + len(self._conflation) + len(self._overdue)
+
+    @property
+    def bytes(self) -> int:
+        """Of what waits."""
+        return self.queue.bytes + self._conflation.bytes
+
+    @property
+    def oldest_ns(self) -> int | None:
+        """When the first that waits was published."""
+        if len(self._conflation):
+            return self._conflation.first().head.time_ns
+        oldest = next(iter(self.queue), None)
+        return None if oldest is None or oldest.head is None else oldest.head.time_ns
+
+    def conflate(self, source: Source[Arrival], places: Sequence[int]) -> bool:
+        """Deliver these, the next of their stream, which replace what waits of their keys and nothing else. False, and
+        nothing has happened, if they have to be settled one by one."""
+        if not self.eager or self.lossy or len(self.queue) or self._overdue:
+            return False
+        if max(source.sizes) > self._bytes_max // self._events_max:
+            return False
+        obsolete = self._conflation.put(source, places, self._events_max)
+        if obsolete:
+            self._obsoleted(source.stream, None, obsolete)
+        return obsolete is not None
+
+    def _unfold(self) -> None:
+        """From now on one by one: what waits by its keys goes into the queue."""
+        for slot, arrival, count in self._conflation.take():
+            self._name(slot, count - 1)
+            self._put(_entry(arrival, DELIVER))
 
     def offer(self, arrival: Arrival, matches: bool) -> bool:
         """The next event; False if it was the last one that there is room for: the feed is behind from here on."""
@@ -237,14 +275,12 @@ class Feed:
 
     def settle(self, arrival: Arrival, verdict: Verdict) -> bool:
         """The next event, by one who knows what is shown. False as for `offer`."""
-        event, head = arrival.event, arrival.head
+        if len(self._conflation):
+            self._unfold()
+        head = arrival.head
         relation = head.relation
         if verdict.deliver or (verdict.left and relation is not None and relation.commit is not None):
-            replaced = verdict.replaced
-            if event.deleted and head.key is not None:
-                grouped = relation is not None and relation.group
-                replaced = (*replaced, Left(head.key, arrival.id, grouped))
-            self._put(Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=replaced)))
+            self._put(_entry(arrival, verdict))
         elif verdict.left:
             if relation is not None and (relation.near or relation.ids):
                 self._note(self.queue.passing(*arrival.id, head))
@@ -260,13 +296,28 @@ class Feed:
 
     def take(self, events_max: int, bytes_max: int = BYTES_MAX) -> list[Item]:
         """Send so much, and put what was waiting for the room."""
-        items: list[Item] = [entry.payload for entry in self.queue.take(events_max, bytes_max)]
+        items: list[Item] = (
+            self._taken(events_max, bytes_max)
+            if len(self._conflation)
+            else [entry.payload for entry in self.queue.take(events_max, bytes_max)]
+        )
         for item in items:
             self.delivered += item.is_event
             self.left += len(item.lefts)
         overdue, self._overdue = self._overdue, deque()
         for entry in overdue:
             self._put(entry)
+        return items
+
+    def _taken(self, events_max: int, bytes_max: int) -> list[Item]:
+        items: list[Item] = []
+        taken_bytes = 0
+        for slot, arrival, count in self._conflation.take():
+            self._name(slot, count - 1)
+            items.append(_entry(arrival, DELIVER).payload)
+            taken_bytes += arrival.size
+            if len(items) >= events_max or taken_bytes >= bytes_max:
+                break
         return items
 
     def _put(self, entry: Entry) -> None:
@@ -301,6 +352,11 @@ class Feed:
         self.obsoleted += events
         if self._tally is not None:
             self._tally.purge("queue", "obsolete", stream, key, events)
+
+    def _name(self, slot: Slot, events: int) -> None:
+        """So many of this key were obsolete, and are counted as such."""
+        if self._tally is not None and events:
+            self._tally.purge_key("queue", group_of(slot[0]), slot[1], events)
 
     def _take_along(self, item: Item, omitted: Omitted, omissions: Sequence[Omitted]) -> None:
         """What a purged entry would have told to have left is told by what purged it; if that is not in the queue, by
@@ -393,6 +449,14 @@ class Dispatch(Generic[Key]):
         for stream, _ in relation.ids:
             concerned |= self._watchers.get(stream, {})
         return concerned
+
+
+def _entry(arrival: Arrival, verdict: Verdict) -> Entry:
+    event, head, relation = arrival.event, arrival.head, arrival.head.relation
+    replaced = verdict.replaced
+    if event.deleted and head.key is not None:
+        replaced = (*replaced, Left(head.key, arrival.id, relation is not None and relation.group))
+    return Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=replaced))
 
 
 def slot_of(id: EventId, head: Head) -> Slot | None:

@@ -45,6 +45,10 @@ class Tally:
     def purge(self, hop: Hop, why: Why, stream: StreamId, key: str | None, events: int = 1) -> None:
         self.purged[hop, why] += events
         if key is not None and why == "obsolete":
-            found = hop, group_of(stream), key
-            if found in self.purged_keys or len(self.purged_keys) < KEYS_MAX:
-                self.purged_keys[found] += events
+            self.purge_key(hop, group_of(stream), key, events)
+
+    def purge_key(self, hop: Hop, group: str, key: str, events: int) -> None:
+        """Of what is counted as obsolete, so many are of this key."""
+        found = hop, group, key
+        if found in self.purged_keys or len(self.purged_keys) < KEYS_MAX:
+            self.purged_keys[found] += events
