@@ -220,8 +220,7 @@ class Annotator:
         self._others: dict[StreamId, _History] = {}
         self.plain: deque[str | None] = deque(maxlen=reach)
         """The keys of the last events of which nothing else is to be said, as far as `_own` does not know them yet. Who
-        publishes such an event, known to be good, while no key is `carrying` anything and nothing is `dependent`, may
-        number it without a call: its key goes here, and `next` becomes one more."""
+        has no time for a call (`Client.publish_nowait`) does what `count` does."""
         self._forget()
 
     def skip_to(self, seq: int) -> None:
@@ -249,6 +248,14 @@ class Annotator:
             for seq, key in enumerate(plain, self.next - len(plain)):
                 self._history.add(seq, key, None)
         return self._history
+
+    def count(self, key: str | None) -> bool:
+        """Number an event that is known to be good, if there is nothing to say of it but its key."""
+        if self.carrying or self.dependent:
+            return False
+        self.plain.append(key)
+        self.next += 1
+        return True
 
     def come_after(self, ids: Iterable[EventId]) -> None:
         """The next event comes after these (protocol/dependent.py)."""
