@@ -157,7 +157,11 @@ def _member(event: Event, now_ns: int, record: Member | None) -> dict[str, Any]:
 
 def _compare_orders(members: list[dict[str, Any]]) -> None:
     """Brokers that were told of different orders of groups hand out what others hold back: that is trouble."""
-    told = {member["node"]: tuple(member.get("orders") or ()) for member in members if member.get("role") == "broker"}
+    told = {
+        member["node"]: tuple(member["orders"] or ())
+        for member in members
+        if member.get("role") == "broker" and "orders" in member
+    }
     if len(set(told.values())) < 2:
         return
     usual, _ = Counter(told[name] for name in sorted(told)).most_common(1)[0]

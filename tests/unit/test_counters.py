@@ -96,8 +96,11 @@ def test_a_tombstone_ends_a_thing():
 
 
 def test_brokers_that_were_told_of_different_orders_of_groups_are_in_trouble():
-    told = seen(10, *(sample(name, 9, orders=["moves=total"]) for name in "ab"), sample("c", 9, orders=[]))
-    assert told == {"a": [], "b": [], "c": ["was told of other orders of groups than the rest: none, not moves=total"]}
+    others = [sample(name, 9, orders=["moves=total"], members=["d"]) for name in "ab"]
+    told = seen(10, *others, sample("c", 9, orders=[]), known=tuple(Member(name, "member", 1) for name in "abcd"))
+    assert told["c"] == ["was told of other orders of groups than the rest: none, not moves=total"]
+    assert told["d"] == ["has not told of itself"]
+    assert told["a"] == told["b"] == []
 
 
 def test_a_picture_of_nobody_is_not_healthy():
