@@ -29,7 +29,7 @@ from gossamer.broker.batch import Batch
 from gossamer.broker.counters import Counters
 from gossamer.broker.frames import Frames, Spans, items_of, joined, places_of, send_runs, spans_of
 from gossamer.broker.plain import Plain
-from gossamer.broker.reading import HELD_BYTES_MAX, NEVER, Piece, Reading, Readings
+from gossamer.broker.reading import HELD_BYTES_MAX, NEVER, Piece, Reading, Readings, shows, shows_it
 from gossamer.broker.recent import SLACK_NS, Progress, Recent
 from gossamer.broker.subscriber import Outlet, Subscriber
 from gossamer.matching import Selector
@@ -37,10 +37,10 @@ from gossamer.matching.stretching import KEYED, LOOSE, RELATED
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import SYSTEM_GROUP, EventId, NodeId, StreamId, group_of
-from gossamer.messages.packet import Packet, outlines
+from gossamer.messages.packet import Packet
 from gossamer.messages.session import POSITIONS_MAX, Counts, Gap, Reached, Run, Start, Subscribe, encode
 from gossamer.messages.wire import Page, Stretch
-from gossamer.protocol.delivery import Arrival, slot_of
+from gossamer.protocol.delivery import Arrival
 from gossamer.protocol.inputs import Consult
 from gossamer.protocol.replay import Missing, Replay
 from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
@@ -547,7 +547,7 @@ class Deliveries:
         """Offer what comes next of what was read; whether there was room for it."""
         if reading.ready:
             arrival, matches = reading.ready.popleft()
-            if not (reading.restarted and _shows_it(subscriber.feed.shown, arrival)):
+            if not (reading.restarted and shows_it(subscriber.feed.shown, arrival)):
                 self._offer_one(group, subscriber, arrival, matches)
             return True
         piece = reading.pieces[0]
@@ -586,7 +586,7 @@ class Deliveries:
             stretch, rest = stretch.split(credit)
         count = stretch.count
         if stretch.kind == KEYED and (
-            (piece.newest and reading.restarted) or not _shows(subscriber.feed.shown, stretch, count)
+            (piece.newest and reading.restarted) or not shows(subscriber.feed.shown, stretch, count)
         ):
             return False
         if count:
@@ -686,21 +686,3 @@ def _positions(before: dict[StreamId, int], batch: Batch, taken: int, reading: R
         ahead = {name: last for name, last in reading.offered.items() if last > positions.get(name, -1)}
         positions = {**positions, **ahead}
     return positions
-
-
-def _shows_it(shown: Shown, arrival: Arrival) -> bool:
-    """Whether a key is shown as this event already."""
-    slot = slot_of(arrival.id, arrival.head)
-    return slot is not None and shown.shown_by(slot) == arrival.id
-
-
-def _shows(shown: Shown, stretch: Stretch, count: int) -> bool:
-    """Take note of what a plain stretch shows; False, and nothing is noted, if something in it has left."""
-    stream = stretch.stream
-    events = outlines(count, stretch.blob)
-    if stretch.heads:
-        keys = {event.key for event in events}
-        if any(key in keys or shown.shows((stream, key)) for _, head in stretch.heads if (key := head.key) is not None):
-            return False
-    shown.on_run(stream, stretch.ranges, events)
-    return True

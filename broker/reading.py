@@ -15,10 +15,12 @@ from time import time_ns
 from gossamer.matching.stretching import RELATED
 from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import EventId, NodeId, StreamId, group_of
+from gossamer.messages.packet import outlines
 from gossamer.messages.wire import PAGE_BYTES_MAX, SELECTORS_MAX, Page, Read, Span, Stretch
-from gossamer.protocol.delivery import Arrival, Intake, arrival_of
+from gossamer.protocol.delivery import Arrival, Intake, arrival_of, slot_of
 from gossamer.protocol.inputs import Consult
 from gossamer.protocol.replay import Missing, Replay
+from gossamer.protocol.shown import Shown
 from gossamer.protocol.transactions import Assembler
 
 ASKED_MAX = 4
@@ -378,3 +380,21 @@ class Readings:
 
 def _lacks(readings: list[Reading]) -> tuple[Span, ...]:
     return tuple(span for reading in readings if reading.replay is not None for span in reading.replay.lacks())
+
+
+def shows_it(shown: Shown, arrival: Arrival) -> bool:
+    """Whether a key is shown as this event already."""
+    slot = slot_of(arrival.id, arrival.head)
+    return slot is not None and shown.shown_by(slot) == arrival.id
+
+
+def shows(shown: Shown, stretch: Stretch, count: int) -> bool:
+    """Take note of what a plain stretch shows; False, and nothing is noted, if something in it has left."""
+    stream = stretch.stream
+    events = outlines(count, stretch.blob)
+    if stretch.heads:
+        keys = {event.key for event in events}
+        if any(key in keys or shown.shows((stream, key)) for _, head in stretch.heads if (key := head.key) is not None):
+            return False
+    shown.on_run(stream, stretch.ranges, events)
+    return True
