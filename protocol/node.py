@@ -72,6 +72,7 @@ from gossamer.protocol.handover import Handover
 from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.links import Links
 from gossamer.protocol.logger import LoggerRole
+from gossamer.protocol.making_room import MakingRoom
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.mending import Mending
 from gossamer.protocol.orphans import Orphans
@@ -88,8 +89,6 @@ from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
 
 NEVER = float("inf")
-PURGE_WORTH = 0.1
-PURGE_ROUNDS_MAX = 64
 
 
 class Node:
@@ -126,8 +125,6 @@ class Node:
         self._heard: dict[NodeId, float] = {}
         self._round_at = NEVER
         self._interval_s = config.round_interval_s
-        self._purge_at_round = 0
-        self._purge_rounds = 1
         self._departure: Callable[[], None] | None = None
         self._holds: dict[StreamId, int] = {}
         self._departure_round = 0
@@ -136,7 +133,7 @@ class Node:
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record, address)
         self.selection = Selection(ctx)
         self.placement = Placement(ctx, self.membership)
-        self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late, self._recoverable_from)
+        self.repair = RepairMachine(ctx, self.membership, self.selection, wanted, self._on_late, self.placement.sources)
         self.receiver = Receiver(
             ctx, self.repair.on_gap, self._on_opened, self.repair.on_awaited, lambda by: self._on_named(by)
         )
@@ -155,6 +152,7 @@ class Node:
         )
         self.safety = Safety(ctx, self.membership, self.stability, self._position_of, self._faults)
         self.links = Links(ctx, lambda event: self.safety.is_safe(event), self.membership.is_logger)
+        self.making_room = MakingRoom(ctx, self.buffer, self.sender, lambda event: self.safety.is_safe(event))
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
@@ -443,7 +441,7 @@ class Node:
                 self.selection.asked(target, ctx.round)
                 ctx.send(target, Gossip(ctx.round, lacks, *self.comparing.roots))
             self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
-            self._purge_safely()
+            self.making_room.on_round()
             self.seeker.on_round()
             if self.mending is not None:
                 self.mending.on_round()
@@ -461,24 +459,6 @@ class Node:
             if ctx.round % ctx.config.positions_rounds == 0:
                 self._acknowledge_and_collect()
         self._pace()
-
-    def _purge_safely(self) -> None:
-        """What is kept for others may be purged for what is safe, once it becomes too much (row S5)."""
-        config = self._ctx.config
-        if self._ctx.round < self._purge_at_round:
-            return
-        before = self.buffer.bytes + self.sender.bytes
-        if self.buffer.bytes > config.purge_above_bytes:
-            self.tally.purged["gossip", "obsolete"] += self.buffer.purge(self._purges, self.safety.is_safe)
-        if config.purge_send_buffer and self.sender.bytes > config.purge_above_bytes:
-            self.tally.purged["send", "obsolete"] += self.sender.purge(self._purges, self.safety.is_safe)
-        # A pass looks at everything that is kept: the less it finds, the longer until the next one.
-        worth_it = before - self.buffer.bytes - self.sender.bytes > before * PURGE_WORTH
-        self._purge_rounds = 1 if worth_it else min(2 * self._purge_rounds, PURGE_ROUNDS_MAX)
-        self._purge_at_round = self._ctx.round + self._purge_rounds
-
-    def _purges(self, name: StreamId) -> bool:
-        return self._ctx.config.group(group_of(name)).purging
 
     def _acknowledge_and_collect(self) -> None:
         if self.membership.has_loggers and self._stays:
@@ -561,7 +541,7 @@ class Node:
         if self.logger is None or fresh:
             return
         if self.mending:
-            self.mending.on_repair(message.packet, self._holds_for)
+            self.mending.on_repair(message.packet, self.receiver.makes_up_for)
         if self.position(message.packet.stream) >= message.packet.last:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
@@ -627,7 +607,9 @@ class Node:
             if self._accept(packet, from_logger or self.seeker.asks_for(packet.stream)):
                 repaired[packet.stream] = None
             if self.mending:
-                mended |= self.mending.on_repair(packet, lambda packet: from_logger or self._holds_for(packet))
+                mended |= self.mending.on_repair(
+                    packet, lambda packet: from_logger or self.receiver.makes_up_for(packet)
+                )
         if from_logger and repaired:
             self.repair.on_repaired(sender, repaired)
         if mended and self.mending:
@@ -882,14 +864,6 @@ class Node:
             if member.logger:
                 self.sender.hurry()
         self._announce(self.sender.on_members_changed())
-
-    def _holds_for(self, packet: Packet) -> bool:
-        """Whether all that makes up for what is left out of a packet is here, and outlives us."""
-        return all(self.receiver.has(packet.obsoleter(hole)) for hole in packet.holes)
-
-    def _recoverable_from(self, name: StreamId) -> tuple[NodeId, ...]:
-        """Whom to ask for what is missing; a logger asks all others, since what is its own now was theirs."""
-        return self.membership.loggers if self.logger is not None else self.placement.others(name)
 
     def _vector(self, node: NodeId | None) -> tuple[tuple[Position, ...], tuple[Retired, ...]]:
         retired = self.receiver.retired.told()

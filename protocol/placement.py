@@ -61,6 +61,10 @@ class Placement:
             return self._membership.loggers
         return tuple(node for node in self.keepers(stream) if node != self._ctx.node)
 
+    def sources(self, stream: StreamId) -> tuple[NodeId, ...]:
+        """Whom to ask for what is missing; a logger asks all others, since what is its own now was theirs."""
+        return self._membership.loggers if self._ctx.logger else self.others(stream)
+
     def is_mine(self, stream: StreamId) -> bool:
         """Whether it is this logger's to keep."""
         if not self._ctx.logger:

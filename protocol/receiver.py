@@ -136,6 +136,10 @@ class Receiver:
         stream = self.streams.get(event.stream)
         return event.stream in self.retired if stream is None else stream.has(event.seq) and self.vouches(event)
 
+    def makes_up_for(self, packet: Packet) -> bool:
+        """Whether all that what is left out of a packet is obsolete for is here, and outlives us."""
+        return all(self.has(packet.obsoleter(hole)) for hole in packet.holes)
+
     def _accept_marked(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         """Each mark counts if it is final, or what it names is here, or comes with it; with what lies between. The
         others wait."""

@@ -306,5 +306,5 @@ def test_passes_that_find_nothing_become_rare():
     passes = []
     for number in range(1, 16):
         me.handle(Wake(), float(number))
-        passes.append(me._purge_at_round)
+        passes.append(me.making_room._at_round)
     assert sorted(set(passes)) == [3, 7, 15, 31], "after rounds 1, 3, 7 and 15"
