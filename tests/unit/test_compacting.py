@@ -65,8 +65,8 @@ class Log:
 
 
 @pytest.fixture
-def log(tmp_path):
-    found = Log(f"sqlite:///{tmp_path / 'l.db'}")
+def log(store_url):
+    found = Log(store_url)
     yield found
     found.close()
 
