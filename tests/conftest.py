@@ -42,7 +42,10 @@ def spark() -> Iterator["SparkSession"]:
     """One Spark for all tests: its start takes seconds. Small shuffles, as the tables are small."""
     from gossamer.analytics.session import session
 
-    made = session("local[2]", config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    with pytest.MonkeyPatch.context() as patch:
+        # Java's second compiler and its parallel collector cost more than they gain many small queries.
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        made = session("local[2]", config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
     yield made
     made.stop()
 
