@@ -161,7 +161,9 @@ def _silent(seconds: DataFrame, inputs: Inputs, end: int) -> DataFrame:
     )
     return _told(
         pauses.join(
-            closed, (pauses["stream"] == closed["stream"]) & F.col("closed").between("second", "until"), "left_anti"
+            closed,
+            (pauses["stream"] == closed["stream"]) & F.col("closed").between(F.col("second"), F.col("until")),
+            "left_anti",
         ).select(
             "group",
             F.col("stream").alias("subject"),
