@@ -3,16 +3,17 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 from rich.console import Console
 
 from gossamer.lab.made_log import SECONDS, MadeLog
-from gossamer.logger.databases import database
-from gossamer.logger.filling import Commit, fill, fill_archive
 from gossamer.messages.errors import UsageError
+
+if TYPE_CHECKING:
+    from gossamer.logger.filling import Commit
 
 NAME = "make-log"
 
@@ -29,13 +30,15 @@ def make_log(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """A log with known answers: Zipf publishers and symbols, planted anomalies and interests; and the truth as JSON."""
+    from gossamer.logger.filling import fill, fill_archive  # here: `--help` has no need of a database
+
     if (store is None) == (archive is None):
         raise UsageError("say where to: --store URL or --archive DIR")
     beside = truth or _beside(store, archive)
     log = MadeLog(events, seed, seconds)
     with Console(stderr=True).status(f"0 of {events:,} events") as status:
 
-        def shown(commits: Iterable[Commit]) -> Iterator[Commit]:
+        def shown(commits: "Iterable[Commit]") -> "Iterator[Commit]":
             for number, commit in enumerate(commits):
                 if number % 50 == 0:
                     status.update(f"{log.made:,} of {events:,} events")
@@ -60,6 +63,8 @@ def _beside(store: str | None, archive: Path | None) -> Path:
     if archive is not None:
         return archive.with_name(f"{archive.name}.truth.json")
     assert store is not None
+    from gossamer.logger.databases import database
+
     place = database(store)
     path = getattr(place, "path", None)
     return Path(f"{path}.truth.json") if path else Path("truth.json")
