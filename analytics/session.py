@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 JAVA_MIN = 17
 MEMORY = "3g"
 """Of the JVM, which in local mode is all of Spark. Python's workers, of which there is one a core, come on top."""
+PARTS_A_CORE = 4
+"""Of a shuffle in local mode: Spark's 200 are for clusters, and cost a small store minutes."""
 NO_JAVA = (
     f"Spark needs Java {JAVA_MIN} or newer, and {{}}. Install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@17), or say where it is with JAVA_HOME"
@@ -63,6 +65,7 @@ def session(
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **({"spark.sql.shuffle.partitions": str(PARTS_A_CORE * (os.cpu_count() or 1))} if is_local(master) else {}),
         **(config or {}),
     }.items():
         builder = builder.config(option, value)
