@@ -34,6 +34,7 @@ TRIES_MAX = 2
 PAUSE_S = 0.01
 PAUSE_MAX_S = 0.5
 TROUBLE_S = 1.0
+SILENT_S = 30.0
 HELD_BYTES_MAX = 64 * 2**20
 NEVER = float("inf")
 
@@ -226,6 +227,8 @@ class Readings:
         self._readings: dict[int, Reading] = {}
         self._asked: dict[int, tuple[float, NodeId, list[Reading], tuple[str, ...]]] = {}
         """Under way, by number: when it is too late for an answer, of whom, for whom, and their selectors."""
+        self._silent: dict[NodeId, float] = {}
+        """Loggers that did not answer, and until when they are not asked."""
         self._number = 0
         self.pages = 0
         self.failures = 0
@@ -271,6 +274,8 @@ class Readings:
         for number, (until, logger, readings, _) in list(self._asked.items()):
             if until <= now:
                 del self._asked[number]
+                if any(reading.tries + 1 >= TRIES_MAX for reading in readings):
+                    self._silent[logger] = now + SILENT_S
                 self._fail(readings, now, f"{logger} does not answer")
         if not self._readings or len(self._asked) >= ASKED_MAX:
             return
@@ -280,6 +285,8 @@ class Readings:
                 if reading.due_at <= now:
                     reading.due_at = now + TROUBLE_S
             return
+        if self.spread():  # one that is down would be asked again in its turn: another has what it keeps
+            loggers = [node for node in loggers if self._silent.get(node, now) <= now] or loggers
         for together in self._together(now, loggers):
             if len(self._asked) >= ASKED_MAX:
                 return
