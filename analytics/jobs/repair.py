@@ -122,7 +122,7 @@ def _rounds(inputs: Inputs) -> DataFrame:
         .withColumn("grown", F.when(before.isNull() | (now < before), now).otherwise(now - before))
         .groupBy("way", F.col("rounds").cast("int").alias("rounds"))
         .agg(F.sum("grown").cast("long").alias("events"))
-        .withColumn("share", F.sum("events").over(upto) / F.sum("events").over(Window.partitionBy("way")))
+        .withColumn("share", F.try_divide(F.sum("events").over(upto), F.sum("events").over(Window.partitionBy("way"))))
         .orderBy("way", "rounds")
     )
 
