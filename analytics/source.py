@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
     Filter,
     InputPartition,
 )
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from gossamer.analytics.reading import Condition, Slice, read
@@ -157,7 +158,7 @@ class StoreReader(DataSourceReader):
         return _read(self._table, self._schema, self._conditions, partition)
 
 
-class StoreStreamReader(DataSourceStreamReader):
+class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Logs as they grow. An offset tells of each logger up to which number; of several loggers, which may have logged
     the same events, each is had from each: `dropDuplicates(["stream", "seq"])`."""
 
@@ -171,6 +172,7 @@ class StoreStreamReader(DataSourceStreamReader):
         self._count = source.partitions(PARTITIONS)
         self._urls = source.stores()
         self._numbers: dict[str, int] = {}
+        self._end: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, int]:
         from gossamer.analytics.planning import number_at, reached
@@ -178,9 +180,16 @@ class StoreStreamReader(DataSourceStreamReader):
         since = self._source.time("since")
         return {reached(url).logger: 0 if since is None else number_at(url, since) for url in self._urls}
 
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all there is. Without this Spark ends such a query after one batch, and after a crash
+        that is the one that was interrupted."""
+        self._end = self.latestOffset()
+
+    def latestOffset(self, *_: Any) -> dict[str, int]:
         from gossamer.analytics.planning import reached
 
+        if self._end is not None:
+            return self._end
         for found in map(reached, self._urls):
             # While it is being made again (`gossamer logger --rebuild`) it falls back: nobody reads backwards.
             self._numbers[found.logger] = max(self._numbers.get(found.logger, 0), found.number)

@@ -1,14 +1,15 @@
 """A mesh of real processes on loopback, and members in the test's own process, all ended when the test is."""
 
 import json
-import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -193,10 +194,12 @@ class Processes:
         return f"sqlite:///{self.folder / name}.db"
 
     def store(self, name: str, copy: str | None = None) -> Store:
-        """Open what a logger has left; with `copy`, as it is on disk at this moment."""
+        """Open what a logger has left; with `copy`, what it has committed at this moment. By SQLite's own backup: of
+        files that are copied one by one, one may be from before a checkpoint and the other from after it."""
         if copy is not None:
-            for path in self.folder.glob(f"{name}.db*"):
-                shutil.copy(path, self.folder / f"{copy}{path.name.removeprefix(name)}")
+            paths = (self.folder / f"{each}.db" for each in (name, copy))
+            with closing(sqlite3.connect(next(paths))) as source, closing(sqlite3.connect(next(paths))) as target:
+                source.backup(target)
         return Store(self.store_url(copy or name))
 
     def delivered(self, name: str, stream: str) -> int:

@@ -226,6 +226,6 @@ def test_a_stream_killed_in_the_middle_neither_loses_nor_doubles(spark, log, tmp
 
 
 def test_a_broker_tells_where_its_loggers_store(mesh):
-    broker = mesh.broker("B", mesh.logger("L").address)
+    broker = mesh.broker("B", mesh.logger("L").ready().address).ready()
     assert resolved(broker.url) == [mesh.store_url("L")]
     assert resolved("sqlite:///x.db") == ["sqlite:///x.db"]
