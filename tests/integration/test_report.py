@@ -44,7 +44,10 @@ class Reported:
         fill(f"sqlite:///{folder / 'log.db'}", log)
         self.truth = log.truth()
         with sqlite3.connect(folder / "log.db") as store:  # one that could not be read
-            store.execute("UPDATE events SET attributes = NULL WHERE id = (SELECT MAX(id) FROM events)")
+            store.execute(
+                "UPDATE events SET attributes = NULL "
+                """WHERE id = (SELECT MAX(id) FROM events WHERE "group" <> '$sys')"""
+            )
         printed = io.StringIO()
         spark.stop = lambda: None  # the others still need it
         try:
@@ -112,7 +115,7 @@ def test_the_page_looks_like_something_and_no_plot_is_missing(dark: bool, report
     pixels = imread(shot)[..., :3]
     assert pixels.shape[:2] == (4_000, 1_400)
     assert pixels.std() > 0.02
-    assert (pixels.mean() < 0.5) is dark
+    assert bool(pixels.mean() < 0.5) is dark
     if not dark:
         dom = subprocess.run([*browser, "--dump-dom", url], capture_output=True, text=True, timeout=300, check=True)
         figures = dom.stdout.split("<figure ")[1:]
@@ -200,7 +203,7 @@ def test_a_batch_that_comes_again_is_counted_once_and_a_window_that_grew_in_full
     again.take(windows((100, "a", 7), (105, "a", 2)), 1)
     again.take(windows(), 2)
     again.take(windows((100 + 2 * 3_600, "a", 1)), 3)
-    assert shown == [0, 6, 10, 10, 10, 10, 11][: len(shown)]
+    assert shown == [0, 6, 10, 10, 10, 11], "what comes again is not even shown"
     assert (again.state.events, again.state.bytes, again.state.batch) == (11, 110, 3)
     assert len(again.state.windows) == 1, "an hour is shown"
     assert 'http-equiv="refresh" content="5"' in (tmp_path / "index.html").read_text()
