@@ -275,7 +275,7 @@ class Store:
             self._stream(name).collected = last
             if upto >= last:
                 swept.append((name, last))
-        now_ns = self._clock_ns()
+        now_ns = self._clock_ns() if self._number else 0
         for name, first, last, logged_ns in connection.exec_driver_sql(
             "SELECT stream, first, last, logged_ns FROM packets ORDER BY stream, first"
         ):

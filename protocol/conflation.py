@@ -130,6 +130,12 @@ class Conflation(Generic[Arrived]):
             if runs:
                 runs[0][1].rest()
 
+    def obsolete(self) -> list[tuple[Slot, int]]:
+        """Of each key that waits, how many it has made obsolete and nobody was told of; they are told hereby."""
+        found = [(slot, count - 1) for slot, count in self._came.items() if count > 1]
+        self._came.update({slot: -count for slot, count in found})
+        return found
+
     def _let_go(self) -> None:
         """What nothing is left of is let go of; and of what came too long ago, all but what still counts."""
         runs, first = self._runs, next(iter(self._last.values()))

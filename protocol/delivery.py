@@ -253,6 +253,11 @@ class Feed:
             self._obsoleted(source.stream, None, obsolete)
         return obsolete is not None
 
+    def name_obsolete(self) -> None:
+        """Count by its key what waits for nobody to take it (`Tally.purged_keys`)."""
+        for slot, events in self._conflation.obsolete():
+            self._name(slot, events)
+
     def _unfold(self) -> None:
         """From now on one by one: what waits by its keys goes into the queue."""
         for slot, arrival, count in self._conflation.take():

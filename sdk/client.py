@@ -537,7 +537,7 @@ class Client:
         """How far each stream has come to this client."""
         heard: dict[StreamId, int] = {}
         for subscription in self._subscriptions.values():
-            for stream, last in subscription.heard().items():
+            for stream, last in subscription._heard().items():
                 heard[stream] = max(last, heard.get(stream, -1))
         return heard
 

@@ -425,7 +425,7 @@ class Subscription:
         self._told |= moved
         return Taken(self.number, moved)
 
-    def heard(self) -> dict[str, int]:
+    def _heard(self) -> dict[str, int]:
         """How far each stream has come, whatever of it matched."""
         with self._lock:
             return dict(self._track.positions)

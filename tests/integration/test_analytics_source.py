@@ -196,6 +196,7 @@ def logged(commits):
     return sorted((packet.stream, seq) for _, packets in commits for packet in packets for seq in packet.seqs())
 
 
+@pytest.mark.slow
 def test_a_stream_killed_in_the_middle_neither_loses_nor_doubles(spark, log, tmp_path):
     third = len(log[0]) // 3
     url = f"sqlite:///{tmp_path / 'log.db'}"

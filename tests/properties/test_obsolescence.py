@@ -44,7 +44,7 @@ class History:
             self.see(stream, draw)
             contents = []
         elif kind == "jump":
-            annotator.next += draw
+            annotator.skip_to(annotator.next + draw)
             self.jumped[stream] = annotator.next
             contents = []
         elif kind == "group":
