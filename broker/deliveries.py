@@ -178,11 +178,6 @@ class Deliveries:
             "pages_failed": self.readings.failures,
         }
 
-    def name_obsolete(self) -> None:
-        """What was left out for consumers that have taken nothing since is counted by its keys."""
-        for subscriber in self.subscribers.values():
-            subscriber.feed.name_obsolete()
-
     def consumers(self, count: int) -> list[Subscriber]:
         """All subscriptions if they are no more than `count`, or those for which something waits."""
         if len(self.subscribers) <= count:

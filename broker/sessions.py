@@ -342,6 +342,11 @@ class Sessions:
                 told = {"client": session.client, "subscription": subscriber.sub, "group": session.group}
                 yield told | subscriber.figures()
 
+    def name_obsolete(self) -> None:
+        """What was left out for consumers that have taken nothing since is counted by its keys."""
+        for subscriber in self.deliveries.subscribers.values():
+            subscriber.feed.name_obsolete()
+
     def _note(self, session: Session, action: str, subscriber: Subscriber | None = None) -> None:
         if not self.journal.kept:
             return

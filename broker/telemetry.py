@@ -221,7 +221,7 @@ class Telemetry:
     def _tallied(self) -> Iterator[tuple[str, Attributes]]:
         name, tally = self._runtime.name, self._runtime.node.tally
         if self._runtime.clients is not None:
-            self._runtime.clients.deliveries.name_obsolete()
+            self._runtime.clients.name_obsolete()
         for (way, rounds), events in tally.repaired.items():
             if self._repairs.get((way, rounds)) != events:
                 self._repairs[way, rounds] = events
