@@ -61,6 +61,10 @@ class Handover:
     def on_opened(self, stream: Stream) -> None:
         if self._placement.is_mine(stream.id):
             self._mine[stream.id] = None
+        else:
+            # It begins here with what comes next, so there is no gap to ask for. Only our position says that nobody
+            # need keep for us what was before; and whoever knows that the stream is over tells us so.
+            self._touch(stream.id)
 
     def on_loggers(self) -> None:
         """There are others now, or fewer: see what is ours."""

@@ -950,7 +950,8 @@ class Node:
                 self.stability.acknowledge(sender, message.vector)
         if record.logger or loggerless:
             self._announce(self.sender.on_positions(sender, message.vector))
-        self.exchange.on_positions(sender, message, taken)
+        # What is over is told to us again until it is forgotten there: the word that it is over may be lost.
+        self.exchange.on_positions(sender, message, taken and not over)
 
     def _acknowledge(self, origin: NodeId, streams: Iterable[StreamId]) -> None:
         if origin == self._ctx.node:

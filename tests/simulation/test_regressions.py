@@ -1,9 +1,12 @@
 """Stories that once went wrong, each in a few sentences."""
 
+from dataclasses import replace
+
 from gossamer.lab.mesh import Mesh
 from gossamer.lab.observer import Observer
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import Refused
+from gossamer.protocol.placement import ranked
 
 QUICK = Config(retain_s=0.5, expire_s=1e6, seek_after_rounds=4, block_seqs=10, positions_rounds=1)
 
@@ -153,3 +156,43 @@ def test_a_new_logger_that_knows_nobody_yet_collects_nothing() -> None:
     mesh.publish("a", 3)
     mesh.run(5.0)
     assert mesh.stored("J") == ["a:0-2"]
+
+
+KEPT_BY_ONE = replace(QUICK, replicas=1)
+
+
+def a_third_logger(mesh: Mesh, stream: str) -> str:
+    """One that comes now, does not keep the stream, and does not lead."""
+    name = next(name for name in "MNOPQRSTU" if ranked(stream, ("K", "L", name))[0] != name)
+    mesh.add(name, logger=True)
+    return name
+
+
+def test_a_logger_that_comes_late_is_told_that_a_stream_that_it_does_not_keep_is_over() -> None:
+    """It hears of it from one that has not heard that it is over, and lacks nothing of it that it would ask for."""
+    mesh = Mesh("ab", "KL", config=KEPT_BY_ONE)
+    stream = mesh.stream("a")
+    mesh.publish("a", 3)
+    mesh.drop("*->b", "Retire", None)
+    mesh.drop("b->*", "Beats", None)
+    mesh.close("a")
+    mesh.run(10.0)
+    nodes = {name: host.node for name, host in mesh.world.hosts.items()}
+    assert [name for name, node in nodes.items() if stream in node.receiver.streams] == ["b"]
+    late = a_third_logger(mesh, stream)
+    node = mesh.world.hosts[late].node
+    assert mesh.run_until(lambda: stream in node.receiver.streams, 10.0)
+    for name in nodes:
+        mesh.drop(f"{name}->{late}", "Retire")  # whoever is told of it once more says so once more
+    assert mesh.run_until(lambda: stream in node.receiver.retired, 30.0)
+    assert stream not in node.receiver.streams
+
+
+def test_a_logger_that_comes_late_does_not_keep_what_is_old_in_the_logs_of_others() -> None:
+    """Nobody publishes any more, so nothing but its word says that it is not to be waited for."""
+    mesh = Mesh("ab", "KL", config=replace(KEPT_BY_ONE, retain_s=10.0))
+    mesh.publish("a", 3)
+    mesh.run(3.0)
+    a_third_logger(mesh, mesh.stream("a"))
+    mesh.run(30.0)
+    assert mesh.stored("K") + mesh.stored("L") == []
