@@ -936,18 +936,20 @@ class Node:
             no_news = stream is not None and stream.beat is None and last <= stream.lastseen
             if not no_news and not self._learn(name, last):
                 over.append(name)
+        vector = message.vector
         if over:
             self._ctx.send(sender, Retire(tuple(over)))
+            vector = tuple(position for position in vector if position.stream in streams)
         self.safety.on_positions(sender, message.vector)
         loggerless = not self.membership.has_loggers
         taken = True
         if record.logger and self.logger is None:
-            self.stability.acknowledge(sender, message.vector)
+            self.stability.acknowledge(sender, vector)
         elif self.logger is not None or loggerless:
             # rpbcast §5.3: not before we know every member that it knows, or a joiner's events could be collected.
             taken = self.comparing.agrees(sender, message.members_root)
             if taken:
-                self.stability.acknowledge(sender, message.vector)
+                self.stability.acknowledge(sender, vector)
         if record.logger or loggerless:
             self._announce(self.sender.on_positions(sender, message.vector))
         # What is over is told to us again until it is forgotten there: the word that it is over may be lost.

@@ -186,6 +186,8 @@ def test_a_logger_that_comes_late_is_told_that_a_stream_that_it_does_not_keep_is
         mesh.drop(f"{name}->{late}", "Retire")  # whoever is told of it once more says so once more
     assert mesh.run_until(lambda: stream in node.receiver.retired, 30.0)
     assert stream not in node.receiver.streams
+    told = {name: host.node.stability.positions(late) for name, host in mesh.world.hosts.items()}
+    assert [name for name, vector in told.items() if any(each.stream == stream for each in vector)] == ["b"]
 
 
 def test_a_logger_that_comes_late_does_not_keep_what_is_old_in_the_logs_of_others() -> None:
