@@ -137,6 +137,7 @@ def test_the_verdicts_on_selectors_are_the_truth(made: tuple[Inputs, dict[str, A
         assert row["verdict"] == {"all": "all", "never": "never"}.get(several[0]["kind"], "some")
 
 
+@pytest.mark.slow
 def test_the_planted_interests_are_found(made: tuple[Inputs, dict[str, Any]]) -> None:
     inputs, truth = made
     found = interests.run(inputs)

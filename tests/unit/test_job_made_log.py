@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gossamer.analytics.inputs import Inputs
 
+pytestmark = pytest.mark.slow  # what each job says of tables made by hand is in the quick suite: test_job_*.py
 NAMES = ("throughput", "latency", "repair", "purging", "obsolescence", "anomalies")
 EVENTS = 20_000
 
