@@ -276,7 +276,7 @@ class Transport:
 
     def attend(self, came: bool = True) -> None:
         """The application's loop was told that something has come, or should look whether something has."""
-        self._attended = self._attentive = True
+        self._attended = self._attentive = self._welcomed  # of a session that has not begun the loop takes nothing
         self._turns.at = now = time.monotonic()
         if came and not self.outbox and self._take_one(now):
             self._on_more()  # when the application has had this
@@ -474,6 +474,7 @@ class Transport:
         self._poller.register(self._descriptor, zmq.POLLIN)
         self._poller.register(monitor, zmq.POLLIN)
         self._more = True  # a descriptor tells of what comes after one has looked
+        self._attended = self._attentive = False  # nobody but this thread is at the new socket
         self._hello_at = time.monotonic()
         following = self._unacked[0].first if self._unacked else self._next
         self._send(Hello(self._client, self._epoch, self._group, self._publisher, self.stream, following, self._holder))
