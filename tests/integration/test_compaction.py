@@ -24,6 +24,7 @@ def test_replay_after_compaction_ends_in_the_right_state(mesh):
 
     async def main():
         async with gossamer.connect(b1.url) as client:
+            await client.publish({"logger": "met"}, ack="logged")
             away = await client.subscribe("n >= 0", durable="away")
             await away.close()
             publisher = await gossamer.connect(b1.url)
