@@ -21,8 +21,10 @@ $(READY): pyproject.toml
 demo: $(READY)       ## the whole story in a minute: a mesh of processes, fast and slow consumers, a broker killed
 	@$(BIN)/gossamer demo --report build/demo
 
+# What computes shares the cores; what has processes of its own has the machine to itself.
 test: $(READY)       ## the quick suite
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n auto --dist loadgroup --ignore tests/integration
+	@$(BIN)/python -m pytest -q tests/integration
 
 test-slow: $(READY)  ## the long ones: fuzzing, many swarm seeds, every mutant
 	@$(BIN)/python -m pytest -q -m slow
