@@ -85,9 +85,9 @@ def _cost(work: Callable[[], Any]) -> float:
 class _Nowhere:
     """A transport that takes everything and does nothing."""
 
-    open_until, posted_bytes, released_bytes, patient_until_ns = 2**62, 0, 0, 2**62
-
     def __init__(self) -> None:
+        self.open_until = self.open_bytes = self.patient_until_ns = 2**62
+        self.posted_bytes = 0
         self.outbox: deque[bytes] = deque(maxlen=COUNT)
 
     def pump(self) -> None: ...

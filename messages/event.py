@@ -120,6 +120,9 @@ NAMES_MAX = 10_000
 _names: set[str] = set()
 """Names that were found to be good: publishers use the same ones again and again."""
 _are_known = _names.issuperset
+PLAIN_BYTES_MAX = 3 * ATTRIBUTES_MAX
+"""An encoded event of no more than this has neither too many attributes, each of at least three bytes, nor too large a
+body."""
 TEXTS_MAX, TEXT_LENGTH_MAX = 10_000, 64
 _texts: set[str] = set()
 """And short values that were."""
@@ -127,25 +130,23 @@ _texts: set[str] = set()
 
 def is_plain(key: str | None, attributes: Attributes, body: bytes) -> bool:
     """Whether these are surely good, as almost all are: names that were used before, and everyday values. The quick way
-    to see it."""
-    if body.__class__ is not bytes or len(body) > BODY_BYTES_MAX or attributes.__class__ is not dict:
+    to see it; whether there is too much of it is seen when it is encoded (`PLAIN_BYTES_MAX`)."""
+    if type(body) is not bytes or type(attributes) is not dict or not _are_known(attributes):
         return False
-    if key is not None and (key.__class__ is not str or len(key) > KEY_LENGTH_MAX or "\0" in key or not key.isascii()):
+    if key is not None and (type(key) is not str or len(key) > KEY_LENGTH_MAX or "\0" in key or not key.isascii()):
         return False
-    if len(attributes) > ATTRIBUTES_MAX or not _are_known(attributes):
-        return False
-    value: Any
     for value in attributes.values():
-        if value.__class__ is str:
-            if value not in _texts and not _is_plain_text(value):
+        kind = type(value)
+        if kind is str:
+            if value not in _texts and not _is_plain_text(value):  # type: ignore[arg-type]
                 return False
-        elif value.__class__ is float:
-            if value - value:  # not 0.0 but NaN, of an infinity and of NaN
+        elif kind is float:
+            if value - value:  # type: ignore[operator]  # not 0.0 but NaN, of an infinity and of NaN
                 return False
-        elif value.__class__ is int:
-            if not INT_MIN <= value <= INT_MAX:
+        elif kind is int:
+            if not INT_MIN <= value <= INT_MAX:  # type: ignore[operator]
                 return False
-        elif value.__class__ is not bool and value is not None:
+        elif kind is not bool and value is not None:
             return False
     return True
 
@@ -168,8 +169,16 @@ def check_names(each: list[Attributes]) -> None:
 
 
 def _remember(name: str) -> None:
-    if len(_names) < NAMES_MAX and type(name) is str:
+    if len(_names) < NAMES_MAX and type(name) is str and name != "specversion":  # which makes a CloudEvent of a dict
         _names.add(name)
+
+
+def check_sizes(attributes: Attributes, body: bytes) -> None:
+    """Refuse, at the caller, more than an event may have."""
+    if not isinstance(body, bytes) or len(body) > BODY_BYTES_MAX:
+        raise UsageError(f"body: bytes, at most {BODY_BYTES_MAX}")
+    if not isinstance(attributes, dict) or len(attributes) > ATTRIBUTES_MAX:
+        raise UsageError(f"attributes: a dict of at most {ATTRIBUTES_MAX}, not {_shown(attributes)}")
 
 
 def check_content(content: Content) -> Content:
@@ -184,10 +193,7 @@ def check_content(content: Content) -> Content:
         raise UsageError(f"deleted: a bool, not {_shown(content.deleted)}")
     if not _is_int(content.time_ns) or content.time_ns < 0:
         raise UsageError(f"time: nanoseconds from 0 to {INT_MAX}, not {_shown(content.time_ns)}")
-    if not isinstance(content.body, bytes) or len(content.body) > BODY_BYTES_MAX:
-        raise UsageError(f"body: bytes, at most {BODY_BYTES_MAX}")
-    if not isinstance(content.attributes, dict) or len(content.attributes) > ATTRIBUTES_MAX:
-        raise UsageError(f"attributes: a dict of at most {ATTRIBUTES_MAX}, not {_shown(content.attributes)}")
+    check_sizes(content.attributes, content.body)
     if is_plain(content.key, content.attributes, content.body):
         return content
     for name, value in content.attributes.items():

@@ -162,7 +162,7 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
             found = _raws.decode(framed)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise PeerError(f"packet {self.stream}:{self.first}: {error}") from None
-        if list(map(len, map(bytes, found))) != sizes:
+        if list(map(len, found)) != sizes:
             raise PeerError(f"packet {self.stream}:{self.first}: its table cuts through an event")
         return events
 

@@ -207,20 +207,19 @@ class _Closure:
 class Annotator:
     """Turns what a user says into the contents of one stream, in order."""
 
-    dependent = False
-    """Every event may have something to say of others (protocol/dependent.py)."""
-
     def __init__(self, stream: StreamId, *, first: int = 0, reach: int = REACH_MAX) -> None:
         if not 0 < reach <= REACH_MAX:
             raise UsageError(f"reach: 1 to {REACH_MAX} events, not {reach}")
         self.stream = stream
         self.reach = reach
+        self.dependent = False
+        """Every event may have something to say of others (protocol/dependent.py)."""
         self.next = first
         """The seq of the next event."""
         self._others: dict[StreamId, _History] = {}
-        self.plain: deque[str | None] = deque(maxlen=reach)
-        """The keys of the last events of which nothing else is to be said, as far as `_own` does not know them yet. Who
-        has no time for a call (`Client.publish_nowait`) does what `count` does."""
+        self.plain: deque[tuple[int, str]] = deque(maxlen=reach)
+        """The keys, with their seqs, of the last events of which nothing else is to be said, as far as `_own` does not
+        know them yet. Who has no time for a call (`Client.publish_nowait`) does what `count` does."""
         self._forget()
 
     def skip_to(self, seq: int) -> None:
@@ -242,18 +241,20 @@ class Annotator:
 
     @property
     def _own(self) -> _History:
-        if self.plain:
-            plain = list(self.plain)
+        history = self._history
+        if history.last + 1 < self.next:
+            keys = dict(self.plain)
             self.plain.clear()
-            for seq, key in enumerate(plain, self.next - len(plain)):
-                self._history.add(seq, key, None)
-        return self._history
+            for seq in range(max(history.last + 1, self.next - self.reach), self.next):
+                history.add(seq, keys.get(seq), None)
+        return history
 
     def count(self, key: str | None) -> bool:
         """Number an event that is known to be good, if there is nothing to say of it but its key."""
         if self.carrying or self.dependent:
             return False
-        self.plain.append(key)
+        if key is not None:
+            self.plain.append((self.next, key))
         self.next += 1
         return True
 

@@ -17,10 +17,9 @@ from gossamer.protocol.annotator import Annotator, Part
 class DependentAnnotator(Annotator):
     """`heard()` tells how far each stream has come to this client."""
 
-    dependent = True
-
     def __init__(self, stream: StreamId, *, first: int = 0, heard: Callable[[], Mapping[StreamId, int]]) -> None:
         super().__init__(stream, first=first)
+        self.dependent = True
         self._heard = heard
         self._named: dict[StreamId, int] = {}
         self._after: tuple[EventId, ...] = ()

@@ -24,7 +24,7 @@ from typing import Literal
 
 from gossamer.broker.addresses import check_peer
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
-from gossamer.messages.event import Attributes, Content, Event, Head, is_plain
+from gossamer.messages.event import Attributes, Content, Event, Head, check_sizes, is_plain
 from gossamer.messages.ids import EventId, NodeId
 from gossamer.protocol.annotator import Annotator, Scope
 from gossamer.protocol.groups.effects import (
@@ -143,6 +143,8 @@ class Member:
         if names and not self._causal:
             raise UsageError('after= is for order="causal"; in total order a message comes after all before it')
         plain = rank is None and scope == "publisher" and not obsoletes and is_plain(key, attributes, body)
+        if plain:
+            check_sizes(attributes, body)
         if plain and self._annotator.count(key):
             content = Content(key, None, None, time.time_ns(), False, attributes, body)
         else:

@@ -40,7 +40,7 @@ WAIT_S = 0.005
 """What waits longer than this when more comes is to be purged."""
 CHUNK_S = 0.01
 """How long the application should be busy with what it takes at a time."""
-CHUNK_MAX = 512
+CHUNK_MAX = 1_024
 QUEUE_BYTES_MAX = 2**40
 END_S = 2.0
 """How long to wait until the loggers know where a durable subscription was left."""

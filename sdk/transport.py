@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, repeat, starmap
 from typing import Any, Protocol
 
 import zmq
@@ -75,10 +75,10 @@ from gossamer.messages.session import (
 from gossamer.sdk import context
 from gossamer.sdk.spool import Spool
 
-PACKET_EVENTS_MAX = 512
+PACKET_EVENTS_MAX = 1_024
 PACKET_BYTES_MAX = 512 * 1024
 """A packet is filled up to here; one event may be larger."""
-EVENTS_MAX = 65_536
+EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
 """Published, and not logged yet."""
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
@@ -193,6 +193,8 @@ class Transport:
         """All that was put into the outbox; only the application counts it."""
         self.released_bytes = 0
         """What of that need not be kept any more; only who is at the socket counts it."""
+        self.open_bytes = BYTES_MAX
+        """All that there is room for now."""
         self._unsent = 0
         """How many of the last of these were not sent in this session."""
         self.acks = Acks(-1, -1, -1)
@@ -597,7 +599,7 @@ class Transport:
 
     def _pack(self) -> Packet:
         outbox = self.outbox
-        events = [outbox.popleft() for _ in range(min(len(outbox), PACKET_EVENTS_MAX))]
+        events = list(starmap(outbox.popleft, repeat((), min(len(outbox), PACKET_EVENTS_MAX))))
         if sum(map(len, events)) > PACKET_BYTES_MAX:
             ends = accumulate(map(len, events))
             fit = max(1, sum(end <= PACKET_BYTES_MAX for end in ends))
@@ -623,6 +625,7 @@ class Transport:
         self._make_room()
         while unacked and unacked[0].last <= self.acked:
             self.released_bytes += len(unacked.popleft().blob)
+        self.open_bytes = self.released_bytes + BYTES_MAX
         self._unsent = min(self._unsent, len(unacked))
         if self._spool is not None:
             self._spool.forget(self.acked)
