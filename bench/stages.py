@@ -34,7 +34,7 @@ def measure(cpu_us: dict[str, float]) -> dict[str, float]:
     encoded = [encode_content((None, None, None, time.time_ns(), False, each, BODY)) for each in events]
     packet = pack_encoded(STREAM, 0, encoded)
     publish = encode(Publish(packet))
-    run = Run((0,), STREAM, ((0, COUNT - 1),), packet.blob)
+    run = Run((0,), STREAM, ((0, COUNT - 1),), packet.blob, True)
     frame = encode(run)
     selector = Selector(SELECTOR)
     with undisturbed():

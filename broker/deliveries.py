@@ -262,7 +262,7 @@ class Deliveries:
             if key in self.subscribers and not self.subscribers[key].feed.behind:
                 self._queue(group, self.subscribers[key], batch, matched, [], left)
         if shared:
-            send_runs(packet, shared)
+            send_runs(packet, shared, batch.loose)
         for key in group.attached:
             selector = group.selectors[key]
             if not batch.answers(selector):
@@ -594,7 +594,8 @@ class Deliveries:
                 subscriber.feed.shown.on_run(stretch.stream, stretch.ranges)
             subscriber.sent += count
             subscriber.feed.delivered += count
-            frame = encode(Run((subscriber.sub,), stretch.stream, stretch.ranges, stretch.blob))
+            loose = stretch.kind == LOOSE
+            frame = encode(Run((subscriber.sub,), stretch.stream, stretch.ranges, stretch.blob, loose))
             subscriber.outlet.deliver(frame)
         reading.sent(piece, rest)
         return True

@@ -44,7 +44,7 @@ def places_of(spans: Sequence[tuple[int, int]]) -> Sequence[int]:
     return [place for start, stop in spans for place in range(start, stop)]
 
 
-def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
+def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]], loose: bool) -> None:
     for spans, subscribers in shared.items():
         frames: dict[tuple[int, ...], bytes] = {}
         subs: dict[Any, list[int]] = {}
@@ -54,12 +54,12 @@ def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]]) -> None:
             key = tuple(each)
             frame = frames.get(key)
             if frame is None:
-                frame = frames[key] = run_frame(packet, spans, key)
+                frame = frames[key] = run_frame(packet, spans, key, loose)
             outlet.deliver(frame)
 
 
 class Frames:
-    """The runs that were sent last: others that are behind are sent the same before long."""
+    """The runs without keys that were sent last: others that are behind are sent the same before long."""
 
     __slots__ = ("_bytes", "_runs")
 
@@ -72,15 +72,15 @@ class Frames:
         which = packet.stream, packet.first, spans, sub
         frame = self._runs.get(which)
         if frame is None:
-            frame = self._runs[which] = run_frame(packet, spans, (sub,))
+            frame = self._runs[which] = run_frame(packet, spans, (sub,), True)
             self._bytes += len(frame)
             while self._bytes > FRAMES_BYTES_MAX and len(self._runs) > 1:
                 self._bytes -= len(self._runs.pop(next(iter(self._runs))))
         return frame
 
 
-def run_frame(packet: Packet, spans: Spans, subs: tuple[int, ...]) -> bytes:
-    return encode(Run(subs, packet.stream, *_slices(packet, spans)))
+def run_frame(packet: Packet, spans: Spans, subs: tuple[int, ...], loose: bool) -> bytes:
+    return encode(Run(subs, packet.stream, *_slices(packet, spans), loose))
 
 
 def joined(places: Sequence[int]) -> Spans:

@@ -218,6 +218,16 @@ class Run(_Message, frozen=True, tag=37):
     stream: StreamId
     ranges: Annotated[tuple[tuple[Seq, Seq], ...], Meta(min_length=1, max_length=EVENTS_MAX)]
     blob: Annotated[bytes, Meta(max_length=BLOB_BYTES_MAX)]
+    loose: bool = False
+    """None of them has a key: whoever takes them need not look whether one replaces another."""
+
+    @property
+    def count(self) -> int:
+        """How many they are; `PeerError` if they are too many."""
+        count = sum(max(0, last - first + 1) for first, last in self.ranges)
+        if count > EVENTS_MAX:
+            raise PeerError(f"a run of more than {EVENTS_MAX} events")
+        return count
 
     def events(self) -> list[Event]:
         """Decode them all in one call; what each says only when it is looked at."""

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from gossamer.matching import Selector
@@ -34,6 +33,7 @@ from gossamer.protocol.reception import Reception
 from gossamer.protocol.shown import DELIVER, Verdict
 from gossamer.protocol.shown import Left as Departed
 from gossamer.sdk.track import Position, Track
+from gossamer.sdk.undecoded import Undecoded
 
 WINDOW_MAX = 16
 WAIT_S = 0.005
@@ -48,7 +48,6 @@ SEMANTICS: dict[Policy, Semantic] = {"eager": "eager", "lazy": "lazy", "random":
 EVERYTHING = str(Selector(""))
 YIELD_EVENTS = 256
 """Who takes so many without having to wait lets other tasks run before it takes more."""
-_key = attrgetter("key")
 
 
 class Left(NamedTuple):
@@ -233,7 +232,11 @@ class Subscription:
     def _untaken(self, current: Iterable[Said]) -> list[EventId]:
         """What has come, and the application does not have; or is at, and it was handed out last."""
         untaken = [each.id for each in current if isinstance(each, Event | Commit)]
-        untaken += [each.id for portion in self._inbox for each in portion.raw if isinstance(each, Event)]
+        for portion in self._inbox:
+            if isinstance(portion.raw, Undecoded):
+                untaken.append(portion.raw.first)  # and so all behind it
+            else:
+                untaken += [each.id for each in portion.raw if isinstance(each, Event)]
         untaken += [entry.id for entry in self._queue.queue]
         untaken += self._reception.waiting()
         return [each for each in untaken if each is not None]
@@ -354,11 +357,13 @@ class Subscription:
         plain = inbox[0].plain
         while inbox and inbox[0].plain is plain and len(taken) < count:
             raw, left = inbox.popleft().raw, count - len(taken)
+            self._waiting -= len(raw)
             if len(raw) > left:
-                inbox.appendleft(Portion(raw[left:], plain))
-                raw = raw[:left]
+                rest, raw = raw[left:], raw[:left]
+                if rest:
+                    inbox.appendleft(Portion(rest, plain))
+                    self._waiting += len(rest)
             taken += raw
-        self._waiting -= len(taken)
         return taken, plain
 
     def _applied(self, taken: Sequence[Raw | Item], plain: bool) -> Sequence[Said]:
@@ -436,17 +441,15 @@ class Subscription:
     def _room(self) -> int:
         return max(self._granted, self._received + self._window - self._waiting - len(self._queue))
 
-    def on_run(self, run: Run, events: list[Event]) -> None:
+    def on_run(self, run: Run, events: Sequence[Event]) -> None:
         self._received += len(events)
         stream, track = run.stream, self._track
         had = track.had(stream)
         if run.ranges[0][0] <= had:  # from the broker before this one
             events = [event for event in events if event.id is not None and event.id.seq > had]
-        keys = list(map(_key, events))
-        loose = keys.count(None) == len(keys)
-        if not loose:
+        if not run.loose:
             track.came(stream, events)
-        self._put(Portion(events, True), loose, {stream: run.ranges[-1][1]})
+        self._put(Portion(events, True), run.loose, {stream: run.ranges[-1][1]})
 
     def on_items(self, items: Items) -> None:
         self._received += len(items.events) + sum(not notice.together for notice in items.notices)

@@ -5,7 +5,7 @@ everything of all other streams was had, or was not wanted. It comes from broker
 how far a subscription is (`Reached`); so it moves, though nothing may match for hours.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -127,7 +127,7 @@ class Track:
             del positions[oldest]
             self._shown.pop(oldest, None)
 
-    def came(self, stream: StreamId, events: list[Event]) -> None:
+    def came(self, stream: StreamId, events: Sequence[Event]) -> None:
         """Plain events of one stream."""
         if self.filtered and any(event.key is not None for event in events):
             shown = self._shown.setdefault(stream, {})

@@ -24,7 +24,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate, repeat, starmap
@@ -74,6 +74,7 @@ from gossamer.messages.session import (
 )
 from gossamer.sdk import context
 from gossamer.sdk.spool import Spool
+from gossamer.sdk.undecoded import Undecoded
 
 PACKET_EVENTS_MAX = 1_024
 PACKET_BYTES_MAX = 512 * 1024
@@ -118,7 +119,7 @@ class Receiver(Protocol):
     def total(self) -> int:
         """How many events of this session it takes in all."""
 
-    def on_run(self, run: Run, events: list[Any]) -> None: ...
+    def on_run(self, run: Run, events: Sequence[Any]) -> None: ...
     def on_items(self, items: Items) -> None: ...
     def on_gap(self, gap: Gap) -> None: ...
     def on_counts(self, counts: Counts) -> None: ...
@@ -664,7 +665,7 @@ class Transport:
         match message:
             case Run() as run:
                 self._received_bytes += size
-                events = run.events()
+                events = Undecoded(run)
                 for sub in run.subs:
                     if (receiver := self._receivers.get(sub)) is not None:
                         receiver.on_run(run, events)

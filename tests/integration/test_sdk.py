@@ -603,6 +603,13 @@ def test_what_is_too_much_is_refused_to_the_one_at_fault(brokers):
 def test_wrong_arguments_are_the_callers_error(broker):
     async def main():
         async with gossamer.connect(broker.url) as client:
+            for _ in range(2):  # names that are known by then, too
+                with pytest.raises(gossamer.UsageError, match="at most 256"):
+                    client.publish_nowait({f"n{number}": None for number in range(257)})
+                for number in range(257):
+                    client.publish_nowait({f"n{number}": None})
+            with pytest.raises(gossamer.UsageError, match="body: bytes, at most"):
+                client.publish_nowait({"n": 1}, bytes(4 * 2**20 + 1))
             with pytest.raises(gossamer.UsageError, match="attribute 'n'"):
                 await client.publish({"n": object()})
             with pytest.raises(gossamer.UsageError, match="ack"):

@@ -19,6 +19,7 @@ from gossamer.messages.event import (
     INT_MIN,
     KEY_LENGTH_MAX,
     NAME_LENGTH_MAX,
+    PLAIN_BYTES_MAX,
     REACH_MAX,
     Commit,
     Content,
@@ -26,7 +27,7 @@ from gossamer.messages.event import (
     check_content,
 )
 from gossamer.messages.ids import SEQ_MAX, STREAM_LENGTH_MAX, EventId
-from gossamer.messages.packet import pack
+from gossamer.messages.packet import encode_content, pack
 from strategies import contents
 
 
@@ -95,6 +96,11 @@ def test_what_cannot_be_an_id_is_not_obsoleted(ids: Any) -> None:
 def test_a_relation_that_no_receiver_could_use_is_refused(relation: Relation, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         check_content(Content(key="k", relation=relation))
+
+
+def test_too_many_attributes_take_more_bytes_than_a_plain_event_has():
+    attributes = {chr(ord("!") + number): None for number in range(ATTRIBUTES_MAX + 1)}
+    assert len(encode_content((None, None, None, 0, False, attributes, b""))) > PLAIN_BYTES_MAX
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
