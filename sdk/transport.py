@@ -9,8 +9,9 @@ and sends what it has by itself (`attend`, `pump`): handing each to another thre
 the rest. The thread here opens and ends sessions, keeps them alive, and does everything when the loop does not come:
 what lies on the socket for a while (`GRACE_MS`) it takes.
 
-Events leave at once when nothing is under way, or nothing has left for `GATHER_NS`; else they gather, and leave when
-that has been taken, or when they fill a packet. So at low rates a packet is one event, and at high rates it is large.
+Events leave at once when nothing is under way but a few small packets, or nothing has left for `GATHER_NS`; else they
+gather, and leave when that has been taken, or when they fill a packet. So at low rates a packet is one event, and at
+high rates it is large.
 
 When the broker is gone (its connection breaks, it falls silent, or it says farewell) the next of the urls is tried. A
 new session tells the new broker what the old one knew, and sends again what was not acknowledged; the numbers in the
@@ -84,6 +85,8 @@ EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
 GATHER_NS = 2_000_000
+SMALL_EVENTS_MAX, SMALL_FLYING_MAX = 4, 2
+"""So many packets of so few events are followed by the next at once."""
 PING_S = 2.0
 TAKEN_S = 0.5
 """How often it is told how far durable subscriptions are."""
@@ -584,8 +587,6 @@ class Transport:
             return
         now_ns = time.time_ns()
         urgent = now_ns >= self.patient_until_ns
-        if urgent:
-            self.patient_until_ns = now_ns + GATHER_NS
         while len(flying) < FLYING_MAX:
             if self._unsent:
                 packet = self._unacked[len(self._unacked) - self._unsent]
@@ -597,6 +598,9 @@ class Transport:
                 return
             self._send(Publish(packet))
             flying.append(packet.last)
+            # A few small ones do not hold the next up: it may well be the last for a while, too.
+            small = packet.count <= SMALL_EVENTS_MAX and len(flying) <= SMALL_FLYING_MAX
+            self.patient_until_ns = 0 if small else now_ns + GATHER_NS
 
     def _pack(self) -> Packet:
         outbox = self.outbox
