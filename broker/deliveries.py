@@ -194,7 +194,12 @@ class Deliveries:
         self._vetted = packet, packet.vetted()
 
     def on_packet(self, packet: Packet) -> None:
-        self._recent.keep(packet)
+        try:
+            self._pass_on(packet)
+        finally:  # after it is on its way: nobody waits for this
+            self._recent.keep(packet)
+
+    def _pass_on(self, packet: Packet) -> None:
         group = self._groups.get(group_of(packet.stream))
         if group is None:
             self.progress.moved(packet.stream, packet.last)
@@ -237,32 +242,40 @@ class Deliveries:
 
     def _on_plain(self, group: Audience, plain: Plain, batch: Batch, packet: Packet) -> None:
         matched = group.matched(batch.attributes)
-        leaving = plain.show(batch, packet.last, matched)
-        if group.attached:
-            self._log(group, batch)
+        leaving = {} if batch.loose else plain.show(batch, packet.last, matched)
         shared: dict[Spans, list[Subscriber]] = {}
+        slower: list[tuple[Subscriber, list[tuple[int, int]]]] = []
         matches = spans_of(matched)
         for key, spans in matches.items():
-            count = sum(stop - start for start, stop in spans)
+            count = sum([stop - start for start, stop in spans])
             group.counters.events_matched += count
             subscriber = self.subscribers[key]
-            if subscriber.feed.behind:
+            feed = subscriber.feed
+            if feed.behind:
                 continue
-            quick = key not in leaving and not len(subscriber.feed) and subscriber.outlet.open
-            if quick and subscriber.credit >= count:
+            quick = key not in leaving and not len(feed) and subscriber.granted - subscriber.sent >= count
+            if quick and subscriber.outlet.open:
                 subscriber.sent += count
-                subscriber.feed.delivered += count
+                feed.delivered += count
                 shared.setdefault(tuple(spans), []).append(subscriber)
-            elif batch.loose and not subscriber.feed.lossy:
-                self._waiting[key] = None
+            else:
+                slower.append((subscriber, spans))
+        if shared:
+            send_runs(packet, shared, batch.loose)
+        # Those who keep up have it; what follows is for the others, and for later.
+        if batch.loose:
+            plain.show(batch, packet.last, matched)
+        if group.attached:
+            self._log(group, batch)
+        for subscriber, spans in slower:
+            if batch.loose and not subscriber.feed.lossy:
+                self._waiting[subscriber.key] = None
                 self._fall(group, subscriber, batch, [])
             else:
-                self._queue(group, subscriber, batch, matched, spans, leaving.pop(key, []))
+                self._queue(group, subscriber, batch, matched, spans, leaving.pop(subscriber.key, []))
         for key, left in leaving.items():
             if key in self.subscribers and not self.subscribers[key].feed.behind:
                 self._queue(group, self.subscribers[key], batch, matched, [], left)
-        if shared:
-            send_runs(packet, shared, batch.loose)
         for key in group.attached:
             selector = group.selectors[key]
             if not batch.answers(selector):

@@ -46,6 +46,10 @@ def places_of(spans: Sequence[tuple[int, int]]) -> Sequence[int]:
 
 def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]], loose: bool) -> None:
     for spans, subscribers in shared.items():
+        if len(subscribers) == 1:
+            (subscriber,) = subscribers
+            subscriber.outlet.deliver(run_frame(packet, spans, (subscriber.sub,)))
+            continue
         frames: dict[tuple[int, ...], bytes] = {}
         subs: dict[Any, list[int]] = {}
         for subscriber in subscribers:

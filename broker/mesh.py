@@ -21,7 +21,7 @@ from gossamer.broker.addresses import advertised, check_peer, default_name, keep
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, is_mark
 from gossamer.broker.link import NEVER, Limits, Link
-from gossamer.broker.sockets import is_readable, receive_parts
+from gossamer.broker.sockets import is_readable, receive_routed
 from gossamer.messages.codec import decode
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.frames import FRAME_BYTES_MAX
@@ -175,7 +175,7 @@ class Mesh:
             if counters.bytes_received > enough:
                 return
             try:
-                parts = receive_parts(self._router)
+                parts = receive_routed(self._router)
             except zmq.Again:
                 return
             try:

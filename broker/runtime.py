@@ -518,12 +518,12 @@ class Runtime:
         else:
             self.counters.packets_delivered += 1
             self.counters.events_delivered += packet.count
-            if self._woke_at >= self._measure_at:
-                self._measure_at = self._woke_at + MEASURE_S
-                self._measure(packet)
         if self.clients is not None:
             self.clients.on_deliver(packet)
         self._on_deliver(packet)
+        if self._woke_at >= self._measure_at and not packet.stream.startswith(TELEMETRY):
+            self._measure_at = self._woke_at + MEASURE_S
+            self._measure(packet)
 
     def _measure(self, packet: Packet) -> None:
         if (head := packet.head()) is not None:

@@ -24,7 +24,7 @@ from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Had
 from gossamer.broker.journal import Journal
-from gossamer.broker.sockets import NOBLOCK, SNDMORE, is_readable, receive_parts
+from gossamer.broker.sockets import NOBLOCK, SNDMORE, is_readable, receive_routed
 from gossamer.broker.subscriber import Subscriber
 from gossamer.matching import Selector, SelectorError
 from gossamer.messages import session as session_messages
@@ -274,7 +274,7 @@ class Sessions:
         taken_bytes = 0
         for _ in range(BURST if self._has_come() else 0):
             try:
-                parts = receive_parts(self._router)
+                parts = receive_routed(self._router)
             except zmq.Again:
                 return
             try:

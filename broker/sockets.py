@@ -19,6 +19,11 @@ def receive_parts(socket: "zmq.Socket[bytes]") -> list[bytes]:
     return parts
 
 
+def receive_routed(router: "zmq.Socket[bytes]") -> list[bytes]:
+    """The same of a ROUTER, where the first part is who it is from, and another always follows."""
+    return [router.recv(NOBLOCK), *receive_parts(router)]
+
+
 def is_readable(socket: "zmq.Socket[bytes]") -> bool:
     """Whether there is a message. An error that says there is none takes five times as long to be raised."""
     return bool(zmq_poll([(socket, POLLIN)], 0))

@@ -22,6 +22,8 @@ class Dissemination:
 
     def send(self, packet: Packet) -> None:
         config = self._ctx.config
+        if not self._membership.active:
+            return
         if config.strategy == "multicast":
             self._ctx.multicast(self._membership.active, Data(self._ctx.node, packet))
         else:

@@ -157,6 +157,8 @@ class Links:
 
     def admit(self, effects: list[Effect]) -> list[Effect]:
         """What of a node's effects may be done now; events for links that do not admit them wait here."""
+        if not self._movable and self._due > self._ctx.now and Send not in map(type, effects):
+            return effects  # as most often
         admitted: list[Effect] = []
         self._ctx.effects = admitted
         self._drain_movable()  # what waits goes first
