@@ -14,10 +14,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gossamer.bench.measure import Row
+from gossamer.messages.errors import Timeout
 from gossamer.messages.event import Content
+from gossamer.messages.ids import EventId
 from gossamer.protocol.groups import inputs
 from gossamer.protocol.groups.effects import Deliver, Effect, Send
 from gossamer.protocol.groups.rotation import Settings
@@ -178,11 +181,15 @@ async def _member(order: str, own: str, addresses: list[str], rate: float, secon
 async def _talk(member: Member, rate: float, until: float) -> None:
     began, number = time.monotonic(), 0
     while (now := time.monotonic()) < until:
-        due = int((now - began) * rate) if rate else number + 50
-        while number < due and member.pending < HURRY:
-            member.multicast_nowait({"n": number}, b"x" * 100)
-            number += 1
-        await asyncio.sleep(0.001 if rate else 0)
+        due = int((now - began) * rate) if rate else number + HURRY - member.pending
+        for each in range(number, due):
+            member.multicast_nowait({"n": each}, b"x" * 100)
+        number = due
+        if rate:
+            await asyncio.sleep(began + (number + 1) / rate - time.monotonic())
+            continue
+        with suppress(Timeout):  # the others ended before us
+            await member.settled(EventId(member.stream, number - HURRY // 2), until - now)
 
 
 async def _read(member: Member, until: float) -> dict[str, float]:
@@ -190,20 +197,16 @@ async def _read(member: Member, until: float) -> dict[str, float]:
     began = last = time.monotonic()
     cpu_s = time.process_time()
     pause_s, count = 0.0, 0
-    while (left := until - time.monotonic()) > 0:
-        item = member.next_nowait()
-        if item is None:
-            try:
-                item = await asyncio.wait_for(anext(member), left)
-            except TimeoutError:
-                break
-        if isinstance(item, View):
-            continue
-        now = time.monotonic()
-        pause_s, last, count = max(pause_s, now - last), now, count + 1
-        latencies_ms.append((time.time_ns() - item.time_ns) / 1e6)
-        if count % 256 == 0:
-            await asyncio.sleep(0)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(until - began):
+            async for item in member:
+                if isinstance(item, View):
+                    continue
+                now = time.monotonic()
+                pause_s, last, count = max(pause_s, now - last), now, count + 1
+                latencies_ms.append((time.time_ns() - item.time_ns) / 1e6)
+                if count % 256 == 0:
+                    await asyncio.sleep(0)
     latencies_ms.sort()
     return {
         "delivered_per_s": max(1, count) / (time.monotonic() - began),

@@ -2,8 +2,8 @@
 
 Members talk to each other directly: each has one ROUTER on which it hears everyone, and a DEALER to each of the others.
 Whatever a socket has no room for is dropped: the machines repair what is lost, and the senders among them bound what is
-under way. A member's id is its address and its process (`127.0.0.1:7501-1731…`), and each frame names whom it is for,
-so that a process which takes a dead one's place is not taken for it.
+under way. A member's id is its address and its process (`127.0.0.1:7501-1731…`), and the envelope of each frame names
+whom it is from and for (`sender NUL receiver`), so that a process which takes a dead one's place is not taken for it.
 """
 
 import logging
@@ -14,11 +14,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 import zmq
 
 from gossamer.broker.addresses import advertised, check_peer, split
+from gossamer.broker.sockets import NOBLOCK, SNDMORE, is_readable, receive_parts
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Content
 from gossamer.messages.frames import FRAME_BYTES_MAX
@@ -27,15 +30,18 @@ from gossamer.protocol.groups import wire
 from gossamer.protocol.groups.effects import Effect, Send
 from gossamer.protocol.groups.inputs import Input, Multicast, Received, Start, Wake
 from gossamer.protocol.groups.seat import Machine
+from gossamer.protocol.groups.wire import Message
 
 BURST = 512
 HWM = 4_000
 BATCH = 4_096
 FORGET_S = 60.0
+SENDERS_MAX = 1_024
 SCHEME = "tcp://"
 
 _log = logging.getLogger("gossamer.group")
 _wake = Wake()
+_to = attrgetter("to")
 
 
 def address_of(node: NodeId) -> str:
@@ -64,6 +70,8 @@ class GroupRuntime:
         self._from = self.me.encode()
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
         self._used_at: dict[str, float] = {}
+        self._senders: dict[bytes, NodeId] = {}
+        """By envelopes that were found to be good."""
         self._report = report
         self._machine: Machine | None = None
         self._submitted: deque[Input] = deque()
@@ -133,9 +141,10 @@ class GroupRuntime:
 
     def _take_submitted(self) -> list[Input]:
         """What was submitted, messages that stand together as one: they travel as one, too."""
-        with suppress(BlockingIOError):
-            self._wakeup.recv(64)
-        self._woken = False  # before looking: what comes after wakes again
+        if self._woken:
+            with suppress(BlockingIOError):
+                self._wakeup.recv(64)
+            self._woken = False  # before looking: what comes after wakes again
         taken: list[Input] = []
         contents: list[Content] = []
         for _ in range(min(BATCH, len(self._submitted))):
@@ -154,31 +163,34 @@ class GroupRuntime:
     def _drain(self) -> list[Input]:
         taken: list[Input] = []
         for _ in range(BURST):
-            try:
-                parts = self._router.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
+            if not is_readable(self._router):
                 break
+            _, *parts = receive_parts(self._router)
             try:
-                received = self._decoded(parts)
+                if not parts:
+                    raise PeerError("a message without an envelope")
+                if node := self._senders.get(parts[0]) or self._open(parts[0]):
+                    taken += [Received(node, wire.decode(frame)) for frame in parts[1:]]
             except PeerError as error:
                 self._complain(error)
-            else:
-                if received is not None:
-                    taken.append(received)
         return taken
 
-    def _decoded(self, parts: list[bytes]) -> Received | None:
-        if len(parts) != 4 or len(parts[1]) > NAME_LENGTH_MAX:
-            raise PeerError(f"a message of {len(parts)} parts")
-        _, sender, to, frame = parts
+    def _open(self, envelope: bytes) -> NodeId:
+        """Who it is from; empty if it is not for us."""
+        sender, nul, to = envelope.partition(b"\0")
+        if not nul or len(sender) > NAME_LENGTH_MAX:
+            raise PeerError("an envelope without a sender")
         if to not in (self._from, b"") or sender == self._from:
-            return None  # for who was here before
+            return ""  # for who was here before
         try:
             node = sender.decode()
             check_peer(address_of(node))
         except (UnicodeDecodeError, UsageError):
             raise PeerError("a sender without an address") from None
-        return Received(node, wire.decode(frame))
+        if len(self._senders) >= SENDERS_MAX:
+            self._senders.clear()
+        self._senders[envelope] = node
+        return node
 
     def _feed(self, given: list[Input]) -> None:
         assert self._machine is not None
@@ -189,27 +201,32 @@ class GroupRuntime:
             except PeerError as error:
                 self._complain(error)
                 continue
-            for effect in effects:
-                if isinstance(effect, Send):
-                    self._send(effect)
-                else:
-                    shown.append(effect)
+            sends = [effect for effect in effects if type(effect) is Send]
+            if len(sends) < len(effects):
+                shown += [effect for effect in effects if type(effect) is not Send]
+            for to, together in groupby(sends, _to):
+                self._send(to, [each.message for each in together])
         if shown:
             self._report(shown)
 
-    def _send(self, send: Send) -> None:
+    def _send(self, to: tuple[NodeId, ...], messages: list[Message]) -> None:
+        """What goes to the same members goes as one."""
         try:
-            frame = wire.encode(send.message)
+            frames = [wire.encode(message) for message in messages]
         except (UsageError, msgspec.MsgspecError) as error:
             _log.warning("not sent: %s", error)
             return
         now = time.monotonic()
-        for to in send.to:
-            address = to if to.startswith(SCHEME) else address_of(to)
+        for node in to:
+            address = node if node.startswith(SCHEME) else address_of(node)
             dealer = self._dealers.get(address) or self._connect(address)
             self._used_at[address] = now
+            envelope = b"%s\0%s" % (self._from, b"" if node is address else node.encode())
             try:
-                dealer.send_multipart((self._from, b"" if to.startswith(SCHEME) else to.encode(), frame), zmq.NOBLOCK)
+                dealer.send(envelope, SNDMORE)
+                for frame in frames[:-1]:
+                    dealer.send(frame, SNDMORE)
+                dealer.send(frames[-1], NOBLOCK)
             except zmq.Again:
                 self.dropped += 1
 

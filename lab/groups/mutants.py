@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from gossamer.lab.groups import swarm
 from gossamer.lab.groups.world import GROUP, Machine
-from gossamer.messages.ids import SEQ_MAX
+from gossamer.messages.ids import SEQ_MAX, NodeId
 from gossamer.protocol.groups.consensus import Instance
-from gossamer.protocol.groups.rotation import active
+from gossamer.protocol.groups.rotation import Settings, active
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Views
@@ -32,8 +32,9 @@ class Mutant(NamedTuple):
 class DecideWithoutQuorum(Urgc):
     """Any coordinator decides, whoever it heard."""
 
-    def _quorum(self) -> int:
-        return 1
+    def __init__(self, group: str, me: NodeId, members: tuple[NodeId, ...], settings: Settings | None = None) -> None:
+        super().__init__(group, me, members, settings)
+        self.turn.quorum = 1
 
 
 class SkipTheNackCheck(Urgc):
@@ -98,7 +99,7 @@ class CutWithoutEveryone(Urcgc):
 class TakeFromTheExpelled(Urcgc):
     """Messages of an expelled member are accepted as they come, before and after its cut."""
 
-    def _may_take(self, place: int, subrun: int) -> bool:
+    def _may_take(self, origin: int, place: int, subrun: int) -> bool:
         return True
 
     def _limit(self, origin: int) -> int:

@@ -31,8 +31,8 @@ PROTOCOLS: tuple[Protocol, ...] = ("urgc", "urcgc", "views")
 MACHINES: dict[str, type[Urgc] | type[Urcgc]] = {"urgc": Urgc, "urcgc": Urcgc}
 AIMS = {
     "urgc": ("", "", "isolate", "late", "mute"),
-    "urcgc": ("", "", "isolate", "late"),
-    "views": ("", "", "isolate", "late"),
+    "urcgc": ("", "", "isolate", "late", "mute"),
+    "views": ("", "", "isolate", "late", "mute"),
 }
 HEALED_S = 5.0
 """How long after healing everything must be settled."""
@@ -66,7 +66,7 @@ class Plan:
     crash_copies: tuple[int, ...]
     aim: str
     """The first crash is aimed: between the copies of what matters most, with the few that have one "isolate"d for a
-    while, or their copies "late"; "mute": and what it multicast before was lost."""
+    while, or their copies "late"; "mute": when what it multicast is lost, and it alone has it."""
     keys: int
     wire: bool
 
@@ -208,8 +208,11 @@ def _aim(world: World, plan: Plan, rng: random.Random, name: str) -> None:
     subrun_s = plan.subrun_ms / 1_000
     k = settings(plan).k(plan.members)
     if plan.aim == "mute":
-        world.rules.append(DropIf(lambda sender, _, message: sender == name and isinstance(message, Casts)))
+        world.rules.append(DropIf(lambda sender, _, message: sender == name and isinstance(message, Casts | Data)))
         world.multicast(name)
+        if plan.protocol != "urgc":
+            world.at(world.agenda.now_s + rng.uniform(0.0, 2.0) * subrun_s, world.crash, name)
+            return
     # An expulsion takes k subruns: what matters for a cut happens then, what matters for an order at once.
     after_s = rng.uniform(0.0, 1.3) * k * subrun_s if plan.protocol == "urcgc" else 0.0
 

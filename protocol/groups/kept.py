@@ -106,8 +106,10 @@ class Kept:
             for seq in range(self.gone[origin] + 1, stable + 1):
                 store.pop(seq, None)
             self.gone[origin] = max(self.gone[origin], stable)
+            if not self.relates:
+                continue
             safe = safe_of(column)
-            for seq in range(self._safe_seen[origin] + 1, safe + 1) if self.relates else ():
+            for seq in range(max(self._safe_seen[origin], stable) + 1, safe + 1):
                 if (cast := store.get(seq)) is not None and _relates(cast):
                     self._purge(origin, seq, cast)
             self._safe_seen[origin] = max(self._safe_seen[origin], safe)

@@ -13,15 +13,17 @@ messages, and tells everyone:
 
   - who has most of whose messages, so that whoever lacks some recovers them from there;
   - what all have, so that history may forget it (added up over subruns, so that silence delays it by 2k + f at most);
-  - what a majority has: with `uniform=True` only that is delivered, since it cannot be lost any more; with
-    `uniform=False`, the paper's way, delivery is acceptance;
+  - what a majority has: with `uniform=True` only that is delivered, since it cannot be lost any more (members say it
+    with their messages, too, so that among busy ones nobody waits for the coordinator); with `uniform=False`, the
+    paper's way, delivery is acceptance;
   - for a member that is expelled, the *cut*: the last of its messages that anybody who is in has accepted. Beyond it
     nothing can be recovered; it is discarded, with whatever waits for it.
 
 A cut must be final, so nobody may accept more of an expelled member's messages once it has reported how many it has.
 Hence a member that knows of an expulsion takes nothing from the expelled one; it accepts no more of its messages until
 the cut is known; a cut is taken only when every active member reports from the same expulsion; and what was recovered
-counts only in the subrun in which it was asked for, before the next report (lab/groups/mutants.py takes these away).
+of it counts only in the subrun in which it was asked for, before the next report: else its last holder may answer, and
+die, while a lower cut is taken (lab/groups/mutants.py takes these away).
 """
 
 from collections import deque
@@ -60,15 +62,20 @@ class Urcgc:
         self._out = False
         self._now = 0.0
         # Messages.
-        self._history: list[dict[int, Cast]] = [{} for _ in members]
+        self._history: list[list[Cast]] = [[] for _ in members]
+        """The last of each member's messages that are accepted."""
         self._waiting: list[dict[int, Cast]] = [{} for _ in members]
         self._accepted = [-1] * count
         self._undelivered: list[tuple[int, int, tuple[Cast, ...]]] = []
         """Accepted, in an order that respects causality."""
+        self._awaited = [(-1, 0.0)] * count
+        """A message of each member that others have and we had not, and since when we know."""
         self._outbox: deque[Cast] = deque()
         # What coordinators told.
         self._stable = [-1] * count
         self._safe = [-1] * count
+        self._told = [(-1,) * count for _ in members]
+        """What each member last said that it has accepted: a state that causality is closed in."""
         self._cuts = (SEQ_MAX,) * count
         self._cleaning = Cleaning((SEQ_MAX,) * count, (False,) * count)
         self._view: tuple[int, ...] = ()
@@ -78,6 +85,9 @@ class Urcgc:
         """Whether this subrun's coordinator, if that is us, need not be woken for it, and whether it has spoken."""
         self._asked: set[int] = set()
         self._tries = 0
+        self._tried_at = -NEVER
+        self._patience_s = settings.subrun_s / 4
+        """How long subruns that follow each other at once wait for a message that may be on its way."""
 
     # The two calls --------------------------------------------------------------------------------------------------
 
@@ -129,7 +139,7 @@ class Urcgc:
             self._accept(place, first, tuple(casts))
         for start in range(0, len(casts), settings.batch):
             run = Run(place, first + start, tuple(casts[start : start + settings.batch]))
-            self._send(self.turn.others, Casts((run,)))
+            self._send(self.turn.others, Casts((run,), accepted=tuple(self._accepted) if self._uniform else ()))
 
     # Subruns --------------------------------------------------------------------------------------------------------
 
@@ -187,23 +197,24 @@ class Urcgc:
                 raise PeerError("messages of or after a member that is none")
             if casts.subrun < 0 and run.origin != place:
                 raise PeerError(f"messages of member {run.origin} from member {place}")
-        if not self._may_take(place, casts.subrun):
-            return
+        if casts.accepted and len(casts.accepted) != count:
+            raise PeerError("a report about another group")
         before = list(self._accepted)
         for run in casts.runs:
-            self._take(run)
+            if self._may_take(run.origin, place, casts.subrun):
+                self._take(run)
         self._accept_waiting()
+        if casts.accepted:
+            self._on_accepted(place, casts.accepted)
         if casts.subrun >= 0:
             if self._accepted != before:
                 self._tries = 0
             self._asked.discard(place)
             self.turn.wait(bool(self._asked))
 
-    def _may_take(self, place: int, subrun: int) -> bool:
-        """From its sender, if that is in; from another, if we asked it in this subrun."""
-        if subrun < 0:
-            return self.turn.roll.expelled[place] < 0
-        return subrun == self.turn.subrun and place in self._asked
+    def _may_take(self, origin: int, place: int, subrun: int) -> bool:
+        """What is of a member that is in, from whoever has it; else what we asked for in this subrun."""
+        return self.turn.roll.expelled[origin] < 0 or (subrun == self.turn.subrun and place in self._asked)
 
     def _take(self, run: Run) -> None:
         """Accept what can be at once, and have the rest wait."""
@@ -249,12 +260,20 @@ class Urcgc:
         return self._accepted[origin] if cut == SEQ_MAX else cut
 
     def _accept(self, origin: int, first: int, casts: tuple[Cast, ...]) -> None:
-        following = first + len(casts)
-        self._accepted[origin] = following - 1
-        self._history[origin].update(zip(range(first, following), casts, strict=True))
+        self._accepted[origin] = first + len(casts) - 1
+        self._history[origin] += casts
         # What they come after is accepted; and delivered, if they may be: what is safe is closed under causality.
         if (rest := self._hand_over(origin, first, casts)) is not None:
             self._undelivered.append(rest)
+
+    def _on_accepted(self, place: int, accepted: tuple[int, ...]) -> None:
+        """A member said with its messages what it has: what a majority says so of need not wait for a coordinator."""
+        self._told[place], self._told[self.turn.place] = accepted, tuple(self._accepted)
+        safe = [middle(column, self.turn.quorum) for column in zip(*self._told, strict=True)]
+        safe = list(map(max, self._safe, safe))
+        if safe != self._safe:
+            self._safe = safe
+            self._deliver()
 
     def _deliver(self) -> None:
         """More is safe: what may be delivered now, in the order of acceptance. What may not yet does not hold up what
@@ -384,27 +403,48 @@ class Urcgc:
         self._deliver()
         for origin, stable in enumerate(self._stable):
             history = self._history[origin]
-            while history and (oldest := next(iter(history))) <= stable:
-                del history[oldest]
+            del history[: max(0, stable - self._accepted[origin] + len(history))]
         self._recover(agreed)
         self._show_view(agreed.roll.subrun)
         self._send_casts()
         turn.wait(bool(self._asked))
+        if self.next_deadline() <= self._now:
+            # At once, not when we are woken: what is under way has us report while the application takes what came.
+            self._enter(turn.subrun + 1)
 
     def _recover(self, agreed: Agreed) -> None:
-        """Ask whoever has most of a member's messages for those that are not here (001 §4.3)."""
+        """Ask whoever has most of a member's messages for those that are not here (001 §4.3). What its sender may still
+        have on its way to us is given the time."""
         asked: dict[int, list[Span]] = {}
+        lacks = False
         for origin, most in enumerate(agreed.most):
             last = min(most, self._limit(origin))
             first = self._accepted[origin] + 1
             holder = agreed.holders[origin]
-            if last >= first and holder != self.turn.place:
+            if last < first or holder == self.turn.place:
+                continue
+            lacks = True
+            if self._is_overdue(origin, last):
                 last = min(last, first + 4 * self.turn.settings.batch)
                 asked.setdefault(holder, []).append(Span(origin, first, last))
-        self._tries = self._tries + 1 if asked else 0
+        if not lacks:
+            self._tries = 0
+        elif asked and self._now - self._tried_at >= self._patience_s:
+            self._tries, self._tried_at = self._tries + 1, self._now
         for place, spans in asked.items():
             self._asked.add(place)
             self._send((self.turn.members[place],), Recover(self.turn.subrun, -1, tuple(spans)))
+
+    def _is_overdue(self, origin: int, last: int) -> bool:
+        """Whether something is lost of what a member sent, or of what we asked for: it lacks for longer than its way
+        may take. What an expelled member sent is asked for in every subrun, since the answer counts in no other."""
+        if self.turn.roll.expelled[origin] >= 0:
+            return True
+        mark, since = self._awaited[origin]
+        overdue = self._accepted[origin] < mark and self._now - since >= self._patience_s
+        if overdue or self._accepted[origin] >= mark:
+            self._awaited[origin] = last, self._now
+        return overdue
 
     def _on_recover(self, sender: NodeId, recover: Recover) -> None:
         if any(span.origin >= len(self._history) for span in recover.spans):
@@ -412,12 +452,8 @@ class Urcgc:
         runs = []
         for span in recover.spans:
             history = self._history[span.origin]
-            casts = []
-            for seq in range(span.first, min(span.last, self._accepted[span.origin]) + 1):
-                if seq not in history:
-                    break
-                casts.append(history[seq])
-            if casts:
+            oldest = self._accepted[span.origin] - len(history) + 1
+            if span.first >= oldest and (casts := history[span.first - oldest : span.last - oldest + 1]):
                 runs.append(Run(span.origin, span.first, tuple(casts)))
         if runs:
             self._send((sender,), Casts(tuple(runs), recover.subrun))

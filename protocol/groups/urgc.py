@@ -215,7 +215,7 @@ class Urgc:
         self._decided = True
         last = max((request.roll for request in self._requests.values()), key=lambda roll: roll.subrun)
         requests = {place: each for place, each in self._requests.items() if last.expelled[place] < 0}
-        if len(requests) < self._quorum():
+        if len(requests) < turn.quorum:
             return  # should they come later in this subrun, it is not too late
         self._spoke = True
         known = self._knows_all(requests, last)
@@ -247,9 +247,6 @@ class Urgc:
         told = {*active(last), *self._requests} - {turn.place}
         self._send(tuple(turn.members[place] for place in sorted(told)), ordered)
         self._accept(ordered)
-
-    def _quorum(self) -> int:
-        return self.turn.quorum
 
     def _knows_all(self, requests: dict[int, Request], last: Roll) -> bool:
         """Whether no decision can be unknown: a majority has heard every coordinator, or everyone who is in is here."""

@@ -80,7 +80,8 @@ class Timing:
     exclude_s: float = 1.0
     """Silence after which the view goes on without it."""
     ack_s: float = 0.002
-    """Under uniform order, how long to wait for more before telling what is held."""
+    """Under uniform order, how long to wait for more before telling what is held; under total order, how soon after one
+    decision to begin the next: the first message after a pause waits for nothing, and many share one."""
 
 
 class _Past:
@@ -133,6 +134,9 @@ class Views:
         """Who said hello and is in the view already: its welcome was lost."""
         self._tick_at = NEVER
         self._ack_at = NEVER
+        self._begun_at = -NEVER
+        self._begin_at = NEVER
+        """When the last decision was begun here, and when the next one is due."""
         self._install(view, members, tuple(start - 1 for start in starts) or (-1,) * len(members))
 
     def _install(self, number: int, members: tuple[NodeId, ...], marks: tuple[int, ...]) -> None:
@@ -147,6 +151,8 @@ class Views:
         self._began = marks
         self._decisions: list[Value] = []
         self._decisions_first = 0
+        self._decided_before = 0
+        """What was decided by the last tick: whoever does not know it by now has not heard it."""
         self._applied = 0
         self._peers_decided = [0] * count
         self._instance: Instance | None = None
@@ -202,7 +208,7 @@ class Views:
     def next_deadline(self) -> float:
         if self._out:
             return NEVER
-        deadline = min(self._tick_at, self._ack_at)
+        deadline = min(self._tick_at, self._ack_at, self._begin_at)
         return min(deadline, self._instance.deadline) if self._instance is not None else deadline
 
     # Sending --------------------------------------------------------------------------------------------------------
@@ -238,6 +244,8 @@ class Views:
     # Time -----------------------------------------------------------------------------------------------------------
 
     def _on_wake(self) -> None:
+        if self._begin_at <= self._now:
+            self._begin_at = NEVER
         if self._tick_at <= self._now:
             self._on_tick()
         elif self._ack_at <= self._now:
@@ -254,7 +262,9 @@ class Views:
         if self._instance is not None:
             self._instance.tick(self._now)
         self._ask()
+        self._track()
         self._sent_before = (self._sent_before[1], self._sent)
+        self._decided_before = self._decisions_first + len(self._decisions)
         gone = [node for node in self._others() if self._detector.silent_s(node, self._now) >= self.timing.exclude_s]
         if gone and not self._blocked:
             self._block()
@@ -345,7 +355,6 @@ class Views:
             self._received()
 
     def _received(self) -> None:
-        self._track()
         if self._instance is not None:
             self._instance.step(self._now)
 
@@ -356,7 +365,7 @@ class Views:
         first, last = self._known[place][self._place] + 1, self._sent_before[0]
         if first <= last:
             self._send_data(place, Span(self._place, first, min(last, first + DATA_MAX - 1)))
-        for number in range(max(decided, self._decisions_first), self._decisions_first + len(self._decisions)):
+        for number in range(max(decided, self._decisions_first), self._decided_before):
             value = self._decisions[number - self._decisions_first]
             self._send((self.members[place],), Decided(self.view, number, value))
         self._track()
@@ -414,7 +423,6 @@ class Views:
                         break
                     self._hand_over(origin, seq, cast)
                     moved = True
-        self._track()
 
     def _limit(self, origin: int) -> int:
         if not self._uniform:
@@ -453,13 +461,13 @@ class Views:
                 return
             self._applied += 1
             self._deliver_up_to(value.marks)
-            self._track()
             if value.next is not None:
                 self._change(value)
                 return
-        keep = min([self._applied, *self._peers_decided_by_others()])
-        del self._decisions[: max(0, keep - self._decisions_first)]
-        self._decisions_first = max(self._decisions_first, keep)
+        if self._decisions:
+            keep = min([self._applied, *self._peers_decided_by_others()])
+            del self._decisions[: max(0, keep - self._decisions_first)]
+            self._decisions_first = max(self._decisions_first, keep)
 
     def _peers_decided_by_others(self) -> list[int]:
         return [decided for place, decided in enumerate(self._peers_decided) if place != self._place]
@@ -505,7 +513,8 @@ class Views:
     def _on_consensus(self, place: int, message: Estimate | Propose | Answer) -> None:
         number = self._decisions_first + len(self._decisions)
         if message.instance < number:
-            if message.instance >= self._decisions_first:
+            # Who adopted it is told already, or again when it says that it has not heard.
+            if message.instance >= self._decisions_first and not (isinstance(message, Answer) and message.adopted):
                 value = self._decisions[message.instance - self._decisions_first]
                 self._send((self.members[place],), Decided(self.view, message.instance, value))
             return
@@ -551,7 +560,11 @@ class Views:
         if self._instance is not None:
             self._instance.step(self._now)
             self._settle_and_apply()
-        while self._instance is None and not self._changing() and self._has_work() and self._may_begin():
+        while self._instance is None and self._may_begin() and not self._changing() and self._has_work():
+            if not self._blocked and self._now < self._begun_at + self.timing.ack_s:
+                self._begin_at = self._begun_at + self.timing.ack_s
+                return
+            self._begun_at, self._begin_at = self._now, NEVER
             self._open().step(self._now)
             if not self._settle_and_apply():
                 return

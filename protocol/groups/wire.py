@@ -110,6 +110,8 @@ class Casts(_Message, frozen=True, tag=1):
 
     runs: Runs
     subrun: Since = -1
+    accepted: Marks = ()
+    """urcgc: how far its sender has accepted everyone's messages, if it says so."""
 
 
 class Request(_Message, frozen=True, tag=2):

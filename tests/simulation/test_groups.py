@@ -19,7 +19,7 @@ from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Order, Timing, Views
-from gossamer.protocol.groups.wire import Casts, Data, Decided, Message, Ordered, Status
+from gossamer.protocol.groups.wire import Agreed, Casts, Data, Decided, Message, Ordered, Recover, Status
 
 Kind = type[Urgc] | type[Urcgc]
 
@@ -51,7 +51,7 @@ def test_the_swarm_catches_every_mutant(name: str) -> None:
     assert hunt(0, 300, mutant.protocol, mutant.make) is not None
 
 
-QUICK = ["decide-without-quorum", "deliver-causal-before-uniform", "deliver-before-uniform", "ignore-causality"]
+QUICK = ["deliver-causal-before-uniform", "deliver-before-uniform", "ignore-causality"]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -245,6 +245,116 @@ def crashed_sender(kind: Callable[..., Machine], late_s: float, cut_off: bool) -
     return world
 
 
+def halves(kind: Kind | type[Views]) -> World:
+    """Two of five are cut off for a while, and everyone goes on talking."""
+    world, names = World(), tuple("abcde")
+    for name in names:
+        if issubclass(kind, Views):
+            world.add(name, kind(GROUP, name, names, timing=Timing(suspect_s=0.1, exclude_s=0.3)))
+        else:
+            world.add(name, kind(GROUP, name, names, Settings(subrun_s=0.02, silence=4)))
+    world.rules.append(Partition("ab", "cde", start_s=0.05, stop_s=0.4))
+    for number in range(60):
+        world.at(0.01 * number, _say, world, names[number % 5])
+    world.run(3.0)
+    return world
+
+
+def _say(world: World, name: str) -> None:
+    if world.lives[name].alive:
+        world.multicast(name)
+
+
+@pytest.mark.parametrize(("kind", "broken"), [(Urgc, "decide-without-quorum"), (Views, "decide-alone")])
+def test_nothing_is_decided_without_a_majority(kind: Kind | type[Views], broken: str) -> None:
+    world = halves(kind)
+    judge_order(world)
+    assert [life.name for life in world.lives.values() if life.alive] == ["c", "d", "e"]
+    with pytest.raises(Violation):
+        judge_order(halves(MUTANTS[broken].machine))
+
+
+def judge_order(world: World) -> None:
+    checkers.check_total_order(world, uniform=True)
+    checkers.check_agreement(world, uniform=True, settled=True)
+
+
+def last_words(kind: Kind | type[Views]) -> World:
+    """a's message is out to b alone when a crashes; b crashes when it has it. The others never will."""
+    world, names = World(), tuple("abcde")
+    for name in names:
+        if issubclass(kind, Views):
+            world.add(name, kind(GROUP, name, names, order="fifo", timing=Timing(suspect_s=0.1, exclude_s=0.3)))
+        else:
+            world.add(name, kind(GROUP, name, names, Settings(subrun_s=0.02, silence=6)))
+
+    def then(_: tuple[str, ...]) -> None:
+        world.at(world.agenda.now_s + 0.0015, world.crash, "b")
+
+    world.lives["a"].doom = Doom(lambda message: isinstance(message, Casts | Data), 1, then=then)
+    world.at(0.1, world.multicast, "a")
+    world.run(3.0)
+    assert [life.name for life in world.lives.values() if life.crashed] == ["a", "b"]
+    return world
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken"), [(Urcgc, "deliver-causal-before-uniform"), (Views, "deliver-before-uniform")]
+)
+def test_nothing_is_delivered_that_others_may_never_have(kind: Kind | type[Views], broken: str) -> None:
+    checkers.check_agreement(last_words(kind), uniform=True, settled=True)
+    with pytest.raises(Violation, match="agreement"):
+        checkers.check_agreement(last_words(MUTANTS[broken].machine), uniform=True, settled=True)
+
+
+def last_order(kind: Kind) -> World:
+    """The coordinator orders e's message, tells b alone, and both crash; meanwhile c speaks."""
+    world = group(kind, "abcde", Settings(subrun_s=0.02, silence=9))
+
+    def then(told: tuple[str, ...]) -> None:
+        for life in world.lives.values():
+            life.doom = None
+        rest = [life.name for life in world.lives.values() if life.alive and life.name not in told]
+        world.multicast(rest[0])
+        for name in told:
+            world.at(world.agenda.now_s + 0.0015, world.crash, name)
+
+    for life in world.lives.values():
+        life.doom = Doom(lambda message: isinstance(message, Ordered) and message.log is not None, 1, then=then)
+    world.at(0.1, world.multicast, "e")
+    world.run(3.0)
+    assert sum(life.crashed for life in world.lives.values()) == 2
+    return world
+
+
+def test_no_order_is_delivered_that_others_may_never_hear_of() -> None:
+    checkers.check_total_order(last_order(Urgc), uniform=True)
+    with pytest.raises(Violation):
+        checkers.check_total_order(last_order(MUTANTS["deliver-order-before-uniform"].machine), uniform=True)
+
+
+def last_view(kind: type[Views]) -> World:
+    """a's message reaches c and not b; a crashes, and b is who proposes the next view."""
+    world = World()
+    for name in THREE:
+        timing = Timing(suspect_s=0.1, exclude_s=0.2)
+        world.add(name, kind(GROUP, name, THREE, order="fifo", uniform=False, timing=timing))
+    world.rules.append(DropIf(lambda sender, to, message: (sender, to) == ("a", "b") and isinstance(message, Data)))
+    world.at(0.1, world.multicast, "a")
+    world.at(0.12, world.crash, "a")
+    world.run(2.0)
+    assert [world.lives[name].view for name in "bc"] == [1, 1]
+    return world
+
+
+def test_no_view_is_installed_without_what_was_delivered_before_it() -> None:
+    world = last_view(Views)
+    checkers.check_views(world)
+    assert [len(world.lives[name].delivered()) for name in "bc"] == [1, 1]
+    with pytest.raises(Violation):
+        checkers.check_views(last_view(MUTANTS["install-without-flush"].machine))
+
+
 def judge(world: World) -> None:
     checkers.check_agreement(world, uniform=False, settled=True)
     checkers.check_discarded(world)
@@ -264,6 +374,28 @@ def test_nothing_is_taken_from_who_is_expelled() -> None:
     assert [len(world.lives[name].delivered()) for name in "abcd"] == [0, 0, 0, 0]
     with pytest.raises(Violation):
         judge(crashed_sender(RARE["take-from-the-expelled"].machine, 0.4, cut_off=False))
+
+
+def test_members_that_talk_do_not_wait_for_a_coordinator() -> None:
+    """What a majority has is said with messages, too; so it is delivered though no coordinator is heard for a while."""
+    world = group(Urcgc, "abcde", Settings(subrun_s=0.02, silence=20))
+    world.rules.append(DropIf(lambda _, __, message: isinstance(message, Agreed)))
+    for number in range(50):
+        world.at(0.002 * number, world.multicast, "abcde"[number % 5])
+    world.run(0.15)
+    assert min(len(life.delivered()) for life in world.lives.values()) >= 40
+    checkers.check_causal(world)
+
+
+def test_what_is_on_its_way_is_not_asked_for() -> None:
+    world = group(Urcgc, "abcde", Settings(subrun_s=0.02))
+    asked: list[Message] = []
+    world.on_copy = lambda _, message: asked.append(message) or "" if isinstance(message, Recover) else ""  # type: ignore[func-returns-value]
+    for number in range(500):
+        world.at(0.0003 * number, world.multicast, "abcde"[number % 5])
+    world.run(1.0)
+    assert asked == []
+    assert {len(life.delivered()) for life in world.lives.values()} == {500}
 
 
 def given_up(kind: type[Views]) -> World:
