@@ -7,10 +7,13 @@ crashes. Latency is from the multicast of a message until the last member has de
 Either there is one message at a time, or `2n` at once, two from each member, which urgc orders in one decision.
 """
 
+from functools import partial
 from itertools import product
+from random import Random
 from statistics import fmean
 
 from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
+from gossamer.lab.experiments.sweep import summary, sweep
 from gossamer.lab.groups.world import GROUP, Machine, World
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
@@ -24,6 +27,8 @@ from gossamer.protocol.groups.views import Timing, Views
 PROTOCOLS = ("urgc", "urcgc", "consensus")
 MEMBERS_MAX = 24
 APART_S = 0.5
+SUBRUN_S = 0.1
+"""Messages are multicast at any moment of one; `seed` draws it."""
 
 
 @experiment(
@@ -31,6 +36,7 @@ APART_S = 0.5
     Panel("one message at a time", "members", ("latency_ms",), "protocol", y_label="ms"),
     Panel("2n messages at once", "members", ("latency_2n_ms",), "protocol", y_label="ms"),
     Panel("copies a delivery, 2n at once", "members", ("copies_a_delivery",), "protocol"),
+    quick={"members": "3,5,7", "messages": 5, "seeds": 1, "processes": 1},
 )
 def ordering(
     *,
@@ -39,25 +45,28 @@ def ordering(
     latency_ms: float = 1.5,
     send_ms: float = 0.25,
     body_bytes: int = 1_000,
+    seeds: int = 3,
+    processes: int = 2,
     progress: Progress = silent,
 ) -> tuple[list[Row], list[Claim]]:
     """Latency grows about linearly with the group, and total order costs more than causal order (001 §5)."""
     sizes = _sizes(members)
     if messages < 1 or latency_ms < 0 or send_ms < 0 or body_bytes < 0:
         raise UsageError("messages: at least one; latency_ms, send_ms and body_bytes: not negative")
+    points = list(product(sizes, PROTOCOLS))
+    run = partial(_measure, messages=messages, latency_ms=latency_ms, send_ms=send_ms, body_bytes=body_bytes)
+    found = sweep(run, points, seeds=seeds, processes=processes, progress=progress)
     rows: list[Row] = []
-    for done, (size, protocol) in enumerate(product(sizes, PROTOCOLS)):
-        progress(done, len(sizes) * len(PROTOCOLS))
-        one, *_ = _run(protocol, size, 1, messages, latency_ms, send_ms, body_bytes)
-        many, copies, carried = _run(protocol, size, 2 * size, messages, latency_ms, send_ms, body_bytes)
+    for (size, protocol), outcomes in zip(points, found, strict=True):
+        one, many, copies, carried = zip(*outcomes, strict=True)
         rows.append(
             {
                 "members": size,
                 "protocol": protocol,
-                "latency_ms": round(one, 3),
-                "latency_2n_ms": round(many, 3),
-                "copies_a_delivery": round(copies, 3),
-                "bytes_a_delivery": round(carried, 1),
+                **summary("latency_ms", one),
+                **summary("latency_2n_ms", many),
+                "copies_a_delivery": round(fmean(copies), 3),
+                "bytes_a_delivery": round(fmean(carried), 1),
             }
         )
     return rows, _claims(rows, sizes)
@@ -73,8 +82,17 @@ def _sizes(members: str) -> list[int]:
     return sizes
 
 
+def _measure(
+    point: tuple[int, str], seed: int, *, messages: int, latency_ms: float, send_ms: float, body_bytes: int
+) -> tuple[float, float, float, float]:
+    """Mean latency of one message at a time, and of 2n at once; and for these, copies and bytes a delivery."""
+    size, protocol = point
+    one, *_ = _run(protocol, size, 1, messages, latency_ms, send_ms, body_bytes, seed)
+    return one, *_run(protocol, size, 2 * size, messages, latency_ms, send_ms, body_bytes, seed)
+
+
 def _run(
-    protocol: str, size: int, at_once: int, messages: int, latency_ms: float, send_ms: float, body_bytes: int
+    protocol: str, size: int, at_once: int, messages: int, latency_ms: float, send_ms: float, body_bytes: int, seed: int
 ) -> tuple[float, float, float]:
     """Mean latency in ms, and copies and bytes a delivery beyond what an idle group sends."""
     names = tuple("abcdefghijklmnopqrstuvwxyz"[:size])
@@ -87,8 +105,9 @@ def _run(
     world.run(2 * APART_S)
     idle, idle_bytes = world.copies - idle, world.bytes - idle_bytes
     copies, carried, latencies = 0, 0, []
-    for number in range(messages):
-        world.run(world.agenda.now_s + 0.0137 * (number % 7))  # at any moment of a subrun
+    rng = Random(seed)
+    for _ in range(messages):
+        world.run(world.agenda.now_s + rng.uniform(0.0, SUBRUN_S))
         began_s, before, before_bytes = world.agenda.now_s, world.copies, world.bytes
         read = {name: len(life.seen) for name, life in world.lives.items()}
         sent = [world.multicast(names[at % size], Content(body=bytes(body_bytes))) for at in range(at_once)]
@@ -101,12 +120,12 @@ def _run(
 
 
 def _machine(protocol: str, name: str, names: tuple[str, ...], at_once: int) -> Machine:
-    settings = Settings(subrun_s=0.1, batch=at_once, uniform=False)
+    settings = Settings(subrun_s=SUBRUN_S, batch=at_once, uniform=False)
     if protocol == "urgc":
         return Urgc(GROUP, name, names, settings)
     if protocol == "urcgc":
         return Urcgc(GROUP, name, names, settings)
-    return Views(GROUP, name, names, timing=Timing(tick_s=0.1))
+    return Views(GROUP, name, names, timing=Timing(tick_s=SUBRUN_S))
 
 
 def _delivered_after(world: World, sent: list[EventId], read: dict[str, int], began_s: float) -> list[float]:

@@ -14,6 +14,7 @@ The section's other figures are reached by parameters; they concern the simulati
 
 from functools import partial
 from random import Random
+from statistics import fmean
 
 from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, experiment, silent
 from gossamer.lab.experiments.sweep import check_not_negative, check_positive, in_order, numbers, positive
@@ -52,12 +53,13 @@ def purging_model(
     safety_delay_ms: float = 0.0,
     reach: int = 0,
     seed: int = 1,
+    seeds: int = 1,
     processes: int = 2,
     progress: Progress = silent,
 ) -> tuple[list[Row], list[Claim]]:
     """A sender is undisturbed while purging makes up for a slow receiver; beyond that it slows down less (000 §5.4)."""
     check_positive(sender_rate=sender_rate, buffer=buffer, diversity=diversity, duration_s=duration_s)
-    check_positive(processes=processes)
+    check_positive(seeds=seeds, processes=processes)
     check_not_negative(safety_delay_ms=safety_delay_ms, reach=reach, split=split, seed=seed)
     if policy not in ("eager", "lazy"):
         raise UsageError(f"policy: eager or lazy, not {policy!r}")
@@ -65,7 +67,7 @@ def purging_model(
     if not all(0 <= r <= 1 for r in shares):
         raise UsageError(f"ratios: shares from 0 to 1, not {ratios!r}")
     delays = positive("delays_ms", delays_ms)
-    points = [(r, delay_ms) for r in shares for delay_ms in delays]
+    points = [(r, delay_ms, each) for r in shares for delay_ms in delays for each in range(seed, seed + seeds)]
     row = partial(
         _row,
         sender_rate=sender_rate,
@@ -76,15 +78,22 @@ def purging_model(
         split=split,
         safety_delay_ms=safety_delay_ms,
         reach=reach,
-        seed=seed,
     )
-    rows = list(in_order(row, points, processes, progress))
+    found = list(in_order(row, points, processes, progress))
+    rows = [_mean(found[at : at + seeds]) for at in range(0, len(found), seeds)]
     return rows, [_compared(rows, column) for column in ("simulation", "real")]
+
+
+def _mean(rows: list[Row]) -> Row:
+    """Of one point over its seeds."""
+    means = {column: round(fmean(float(row[column]) for row in rows), 2) for column in ("simulation", "real")}  # type: ignore[arg-type]
+    return {**rows[0], **means}
 
 
 def _row(
     r: float,
     delay_ms: float,
+    seed: int,
     *,
     sender_rate: float,
     buffer: int,
@@ -94,7 +103,6 @@ def _row(
     split: int,
     safety_delay_ms: float,
     reach: int,
-    seed: int,
 ) -> Row:
     purgeable = purgeable_share(overwriting(r, diversity), min(buffer, reach or buffer))
     load = sender_rate * delay_ms / 1e3 * (1 - purgeable)

@@ -52,6 +52,7 @@ def test_figure_5_3_by_default(run: Run) -> None:
         "safety_delay_ms": 0,
         "reach": 0,
         "seed": 1,
+        "seeds": 1,
         "processes": 1,
     }
     rows = document["rows"]
@@ -127,6 +128,13 @@ def test_the_other_figures_by_their_parameters() -> None:
     far, near = (rows_of(ratios="1", diversity=5, delays_ms="40", duration_s=30, reach=reach) for reach in (0, 2))
     for column in ("analytical", "simulation"):
         assert near[1, 40][column] < 0.6 * far[1, 40][column]
+
+
+def test_a_point_is_the_mean_of_its_seeds() -> None:
+    how: dict[str, registry.Value] = {"ratios": "0.5", "delays_ms": "20", "duration_s": 5.0}
+    one, two = (float(rows_of(seed=seed, **how)[0.5, 20]["simulation"]) for seed in (1, 2))
+    assert one != two
+    assert rows_of(seeds=2, **how)[0.5, 20]["simulation"] == pytest.approx((one + two) / 2, abs=0.01)
 
 
 def test_progress_is_told_and_is_no_parameter() -> None:
