@@ -32,6 +32,7 @@ from gossamer.protocol.groups.wire import (
 ROLL = Roll(4, (0, 0, 1), (-1, -1, 3))
 MESSAGES: list[Message] = [
     Casts((Run(1, 7, (Cast(Content(key="x"), ((0, 3),)),)),)),
+    Casts((Run(1, 7, (Cast(Content(key="x")),)),), accepted=(3, 7, -1)),
     Request(5, ROLL, Log(4, 2, (Decision((Span(0, 0, 2),)),), (2, -1, -1)), 2, 3, (2, 7, -1), 2),
     Ordered(ROLL, 2, 3, (2, 7, -1), (0, 1, 0), 1),
     Recover(5, -1, (Span(1, 3, 4),)),
@@ -68,6 +69,8 @@ def test_what_does_not_fit_the_group_is_refused_and_changes_nothing(kind: type[U
         ("c", Ordered(Roll(0, (0, 0, 0), (-1, -1, -1)), 0, -1, (-1, -1, -1), (0, 0, 0), 0)),  # c does not coordinate 0
         ("a", Request(10**9, ROLL, Log(cursors=(-1, -1, -1)), 0, -1, (-1, -1, -1), 0)),
     ]
+    if kind is Urcgc:
+        bad.append(("a", Casts((), accepted=(0, 0))))  # what it has of two members, and there are three
     for sender, message in bad:
         with pytest.raises(PeerError):
             machine.handle(Received(sender, message), 0.0)
