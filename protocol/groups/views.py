@@ -40,6 +40,7 @@ from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId, NodeId
 from gossamer.protocol.groups import inputs
 from gossamer.protocol.groups.consensus import Instance
+from gossamer.protocol.groups.decisions import DATA_MAX, Decisions, Past
 from gossamer.protocol.groups.detector import NEVER, Detector
 from gossamer.protocol.groups.effects import Deliver, Effect, Expelled, Left, Omit, Send, Stalled, View
 from gossamer.protocol.groups.kept import Kept
@@ -65,8 +66,6 @@ from gossamer.protocol.groups.wire import (
 
 Order = Literal["fifo", "causal", "total"]
 Spoken = Status | Data | Lack | Pred | Estimate | Propose | Answer | Decided
-DATA_MAX = 1_024
-"""Messages in one `Data`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +81,6 @@ class Timing:
     ack_s: float = 0.002
     """Under uniform order, how long to wait for more before telling what is held; under total order, how soon after one
     decision to begin the next: the first message after a pause waits for nothing, and many share one."""
-
-
-class _Past:
-    """The last view, for who has not left it yet."""
-
-    __slots__ = ("decisions", "first", "members", "number", "store")
-
-    def __init__(
-        self, number: int, members: tuple[NodeId, ...], first: int, decisions: list[Value], store: list[dict[int, Cast]]
-    ) -> None:
-        self.number, self.members = number, members
-        self.first, self.decisions = first, decisions
-        self.store = store
 
 
 class Views:
@@ -126,7 +112,7 @@ class Views:
         self._sent = -1
         self._sent_before = (-1, -1)
         """What was sent by the last tick, and by the one before: older than that, it was lost if it is not there."""
-        self._past: _Past | None = None
+        self._past: Past | None = None
         self._stalled = False
         self._leaving = False
         self._snapshots: dict[int, bytes] = {}
@@ -149,12 +135,7 @@ class Views:
         self._store, self._held, self._known = kept.store, kept.held, kept.known
         self._gone, self._delivered = kept.gone, kept.delivered
         self._began = marks
-        self._decisions: list[Value] = []
-        self._decisions_first = 0
-        self._decided_before = 0
-        """What was decided by the last tick: whoever does not know it by now has not heard it."""
-        self._applied = 0
-        self._peers_decided = [0] * count
+        self._decisions = Decisions([place for place in range(count) if place != self._place])
         self._instance: Instance | None = None
         self._early: list[tuple[int, Message]] = []
         self._blocked = False
@@ -264,7 +245,7 @@ class Views:
         self._ask()
         self._track()
         self._sent_before = (self._sent_before[1], self._sent)
-        self._decided_before = self._decisions_first + len(self._decisions)
+        self._decisions.tick()
         gone = [node for node in self._others() if self._detector.silent_s(node, self._now) >= self.timing.exclude_s]
         if gone and not self._blocked:
             self._block()
@@ -284,7 +265,7 @@ class Views:
 
     def _send_status(self) -> None:
         self._ack_at = NEVER
-        self._send(self._others(), Status(self.view, tuple(self._held), len(self._decisions) + self._decisions_first))
+        self._send(self._others(), Status(self.view, tuple(self._held), self._decisions.count))
 
     # Messages -------------------------------------------------------------------------------------------------------
 
@@ -309,7 +290,7 @@ class Views:
             self._on_past(sender, message)
         elif message.view > self.view:
             # We have not heard how this view ended; whoever has, tells us when it hears where we are.
-            self._send((sender,), Status(self.view, tuple(self._held), len(self._decisions) + self._decisions_first))
+            self._send((sender,), Status(self.view, tuple(self._held), self._decisions.count))
         elif sender in self.members:
             self._here[sender] = None
             self._on_current(self.members.index(sender), message)
@@ -360,13 +341,11 @@ class Views:
 
     def _on_status(self, place: int, held: tuple[int, ...], decided: int) -> None:
         self._kept.hear(place, held)
-        self._peers_decided[place] = max(self._peers_decided[place], decided)
         # What was sent two ticks ago and is not there is lost.
         first, last = self._known[place][self._place] + 1, self._sent_before[0]
         if first <= last:
             self._send_data(place, Span(self._place, first, min(last, first + DATA_MAX - 1)))
-        for number in range(max(decided, self._decisions_first), self._decided_before):
-            value = self._decisions[number - self._decisions_first]
+        for number, value in self._decisions.hear(place, decided):
             self._send((self.members[place],), Decided(self.view, number, value))
         self._track()
 
@@ -455,22 +434,15 @@ class Views:
 
     def _apply(self) -> None:
         """Deliver what is decided, in its order, as far as it is here."""
-        while self._applied < self._decisions_first + len(self._decisions):
-            value = self._decisions[self._applied - self._decisions_first]
+        while (value := self._decisions.at(self._decisions.applied)) is not None:
             if not self.holds(value):
                 return
-            self._applied += 1
+            self._decisions.applied += 1
             self._deliver_up_to(value.marks)
             if value.next is not None:
                 self._change(value)
                 return
-        if self._decisions:
-            keep = min([self._applied, *self._peers_decided_by_others()])
-            del self._decisions[: max(0, keep - self._decisions_first)]
-            self._decisions_first = max(self._decisions_first, keep)
-
-    def _peers_decided_by_others(self) -> list[int]:
-        return [decided for place, decided in enumerate(self._peers_decided) if place != self._place]
+        self._decisions.forget()
 
     def _deliver_up_to(self, marks: tuple[int, ...]) -> None:
         if self._order == "causal":
@@ -503,19 +475,19 @@ class Views:
                     moved = True
 
     def _on_decided(self, number: int, value: Value) -> None:
-        if number == self._decisions_first + len(self._decisions):
-            self._decisions.append(value)
+        if number == self._decisions.count:
+            self._decisions.add(value)
             self._instance = None
             self._take_early()
 
     # Consensus ------------------------------------------------------------------------------------------------------
 
     def _on_consensus(self, place: int, message: Estimate | Propose | Answer) -> None:
-        number = self._decisions_first + len(self._decisions)
+        number = self._decisions.count
         if message.instance < number:
             # Who adopted it is told already, or again when it says that it has not heard.
-            if message.instance >= self._decisions_first and not (isinstance(message, Answer) and message.adopted):
-                value = self._decisions[message.instance - self._decisions_first]
+            value = self._decisions.at(message.instance)
+            if value is not None and not (isinstance(message, Answer) and message.adopted):
                 self._send((self.members[place],), Decided(self.view, message.instance, value))
             return
         if message.instance > number:
@@ -543,16 +515,15 @@ class Views:
                 self._on_consensus(place, message)
 
     def _open(self) -> Instance:
-        number = self._decisions_first + len(self._decisions)
         self._instance = Instance(
-            self.view, number, self._place, len(self.members), self, self._now, self.timing.suspect_s
+            self.view, self._decisions.count, self._place, len(self.members), self, self._now, self.timing.suspect_s
         )
         return self._instance
 
     def _settle(self) -> None:
         if self._instance is not None and self._instance.decision is not None:
             value, self._instance = self._instance.decision, None
-            self._decisions.append(value)
+            self._decisions.add(value)
             self._take_early()
 
     def _start_instance(self) -> None:
@@ -586,10 +557,12 @@ class Views:
 
     def _cursor(self) -> list[int]:
         """How far all decisions so far go."""
-        return list(self._decisions[-1].marks) if self._decisions else self._delivered
+        last = self._decisions.last
+        return self._delivered if last is None else list(last.marks)
 
     def _changing(self) -> bool:
-        return bool(self._decisions) and self._decisions[-1].next is not None
+        last = self._decisions.last
+        return last is not None and last.next is not None
 
     def suspects(self, place: int) -> bool:
         return self._detector.suspects(self.members[place])
@@ -607,7 +580,7 @@ class Views:
 
     def _ask(self) -> None:
         """Ask for messages that a decision, a proposal or the flush needs."""
-        wanted = [value.marks for value in self._decisions[self._applied - self._decisions_first :]]
+        wanted = [value.marks for _, value in self._decisions.since(self._decisions.applied)]
         if self._instance is not None and self._instance.wanted is not None:
             wanted.append(self._instance.wanted.marks)
         if self._blocked:
@@ -686,11 +659,11 @@ class Views:
         assert value.next is not None
         number, members = self.view + 1, value.next
         if self.me not in members:
-            self._send(self._others(), Decided(self.view, self._applied - 1, value))
+            self._send(self._others(), Decided(self.view, self._decisions.applied - 1, value))
             self._leave_group(Left() if self._leaving else Expelled(f"view {number} is without this member"))
             return
         marks = dict(zip(self.members, value.marks, strict=True))
-        self._past = _Past(self.view, self.members, self._decisions_first, self._decisions, self._store)
+        self._past = Past(self.view, self.members, self._decisions, self._store)
         self._install(number, members, tuple(marks.get(member, -1) for member in members))
         self._detector.watch(self._others(), self._now)
         self._sent_before = (self._sent, self._sent)
@@ -708,20 +681,9 @@ class Views:
             return
         if past is None or past.number != self.view - 1 or sender not in past.members:
             return  # we came later, and cannot tell; it will find out, being one of those who decided it
-        if not isinstance(message, Status | Lack) or message.view != past.number:
-            return
-        if isinstance(message, Status):
-            for number in range(max(message.decided, past.first), past.first + len(past.decisions)):
-                self._send((sender,), Decided(past.number, number, past.decisions[number - past.first]))
-            held = message.held
-            marks = past.decisions[-1].marks
-            spans = [Span(p, had + 1, mark) for p, (had, mark) in enumerate(zip(held, marks)) if had < mark]  # noqa: B905
-        else:
-            spans = [span for span in message.spans if span.origin < len(past.members)]
-        for span in spans:
-            last = min(span.last, span.first + DATA_MAX - 1)
-            casts = tuple(past.store[span.origin].get(seq) for seq in range(span.first, last + 1))
-            self._send((sender,), Data(past.number, span.origin, span.first, casts))
+        if isinstance(message, Status | Lack) and message.view == past.number:
+            for told in past.answer(message):
+                self._send((sender,), told)
 
     def _leave_group(self, effect: Expelled | Left) -> None:
         self._out = True
