@@ -47,7 +47,7 @@ def model() -> Packet:
         Content(
             time_ns=1_794_000_000_000_000_000 + number,
             attributes={"type": "quote", "symbol": "IBM", "price": 101.5 + number, "volume": 1_000 + number},
-            body=bytes(36),
+            body=number.to_bytes(36, "big"),
         )
         for number in range(EVENTS)
     ]

@@ -4,6 +4,7 @@ Everything else is one schema (logger/schema.py) and the SQL that both take; sta
 """
 
 import fcntl
+import itertools
 import os
 import sqlite3
 import tempfile
@@ -12,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -155,18 +157,21 @@ class Sqlite(Database):
 
     def fill(self, connection: Connection, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
         # Many rows a statement: for each one the driver lets go of the interpreter, and has to wait for it to come back
-        # while another thread is at it, which takes far longer than the row does.
-        width, values = len(columns), tuple(columns.values())
-        one = f"({', '.join('?' * width)})"
+        # while another thread is at it, which takes far longer than the row does. And what is the same in all of them
+        # is handed over once: more than half of the time went into the same stream, group and absent key each time.
+        names, values = tuple(columns), tuple(columns.values())
         driver: Any = connection.connection.driver_connection
         with self._fitting():
             for at in range(0, len(values[0]), FILL_ROWS):
-                count = min(FILL_ROWS, len(values[0]) - at)
-                given: list[Any] = [None] * (count * width)
-                for place, column in enumerate(values):
-                    given[place::width] = column[at : at + count]
-                rows = ", ".join([one] * count)
-                driver.execute(f"INSERT INTO {table} ({_listed(tuple(columns))}) VALUES {rows}", given)
+                pieces = [column[at : at + FILL_ROWS] for column in values]
+                count = len(pieces[0])
+                same = tuple(piece.count(piece[0]) == count for piece in pieces)
+                own = [piece for piece, is_same in zip(pieces, same, strict=True) if not is_same]
+                given: list[Any] = [None] * (count * len(own))
+                for place, piece in enumerate(own):
+                    given[place :: len(own)] = piece
+                shared = [piece[0] for piece, is_same in zip(pieces, same, strict=True) if is_same]
+                driver.execute(_filling(table, names, same, count), shared + given)
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
@@ -341,6 +346,17 @@ def _line(error: BaseException | None) -> str:
 
 def _listed(columns: Sequence[str]) -> str:
     return ", ".join(f'"{column}"' for column in columns)
+
+
+@lru_cache(64)
+def _filling(table: str, columns: tuple[str, ...], same: tuple[bool, ...], count: int) -> str:
+    """A statement that inserts `count` rows, given first what is the same in all, and then the rest row by row."""
+    shared, own = list(itertools.accumulate(map(int, same))), itertools.count(sum(same) + 1)
+    rows = []
+    for _ in range(count):
+        marks = [f"?{at if is_same else next(own)}" for at, is_same in zip(shared, same, strict=True)]
+        rows.append(f"({', '.join(marks)})")
+    return f"INSERT INTO {table} ({_listed(columns)}) VALUES {', '.join(rows)}"
 
 
 def _say(connection: Any, *statements: str) -> None:

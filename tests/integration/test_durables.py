@@ -190,9 +190,10 @@ def test_who_stays_away_for_too_long_is_told_what_is_gone(tmp_path):
                     await asyncio.sleep(0.01)
                 assert sub.stats.lost == 10
 
+    # Whether the events expire or the subscription, which was silent before they came, depends on whose round is first
+    # (how each is counted: test_what_expires_unseen_is_counted_as_that); it is told the same.
     try:
         run(main)
-        assert node.logger.node.tally.collected["expired"] >= 10
     finally:
         node.broker.kill()
         node.logger.kill()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossamer.logger.databases import FILL_ROWS, database
 from gossamer.logger.keeper import Keeper
 from gossamer.logger.store import Store
 from gossamer.messages.event import Commit, Content, Head, Relation
@@ -142,6 +143,26 @@ def test_what_the_database_does_not_take_is_kept_bare(store_url):
         rows = ask(store, "SELECT seq, attributes IS NULL FROM events ORDER BY id")
         assert [(seq, bool(bare)) for seq, bare in rows] == [(seq, seq in (3, 4, 5)) for seq in range(7)]
         assert keeper.deriving.spoilt == 3
+
+
+VALUES = st.sampled_from([None, 0, 1, 2**62, 0.5, "", "x", b"", b"y"])
+
+
+@given(st.data(), st.integers(1, 3 * FILL_ROWS), st.lists(st.booleans(), min_size=3, max_size=3))
+def test_rows_that_stand_in_columns_are_filled_in_as_row_by_row(data, count, same):
+    columns = {"id": list(range(count))}
+    for name, is_same in zip("abc", same, strict=True):
+        few = data.draw(st.lists(VALUES, min_size=1, max_size=1 if is_same else 5))
+        columns[name] = [few[row % len(few)] for row in range(count)]
+    store = database("sqlite://")
+    engine = store.writer()
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c)")
+        store.fill(connection, "t", columns)
+        found = [tuple(row) for row in connection.exec_driver_sql("SELECT * FROM t ORDER BY id")]
+    engine.dispose()
+    store.close()
+    assert found == list(zip(*columns.values(), strict=True))
 
 
 def test_it_goes_on_where_it_was_and_can_be_made_again(store_url):
