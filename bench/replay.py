@@ -36,7 +36,9 @@ QUIET_S = 0.1
 def content(number: int, keyed: bool) -> Content:
     attributes: Attributes = {"type": "quote", "symbol": "IBM", "price": 101.5 + number, "volume": 1_000 + number}
     key = f"k{number % 1_000}" if keyed else None
-    return Content(key, time_ns=1_794_000_000_000_000_000 + number, attributes=attributes, body=number.to_bytes(36, "big"))
+    return Content(
+        key, time_ns=1_794_000_000_000_000_000 + number, attributes=attributes, body=number.to_bytes(36, "big")
+    )
 
 
 def fill(url: str, events: int, keyed: bool) -> None:
