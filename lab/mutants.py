@@ -12,7 +12,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Positions
 from gossamer.protocol.durable import Durables, group_of_durable
-from gossamer.protocol.effects import Deliver, Stored
+from gossamer.protocol.effects import Compact, Deliver, Stored
 from gossamer.protocol.handover import Handover
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import Log, LoggerRole
@@ -252,6 +252,20 @@ def take_what_was_given_up(node: Node) -> None:
         def seal(self, stream: Stream, first: int, last: int) -> None: ...
 
     become(node.repair, Greedy)
+
+
+@mutant(RARE)
+def compact_before_it_is_safe(node: Node) -> None:
+    """A logger drops what is obsolete for something that is on its own disk and on no other."""
+
+    class Hasty(LoggerRole):
+        __slots__ = ()
+
+        def compact(self, loggers: tuple[NodeId, ...]) -> None:
+            self._ctx.emit(Compact({name: log.prefix for name, log in self.logs.items()}))
+
+    if node.logger is not None:
+        become(node.logger, Hasty)
 
 
 @mutant(MUTANTS)

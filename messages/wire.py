@@ -543,9 +543,17 @@ class Holds(_Message, frozen=True, tag=43):
     marks: Annotated[tuple[tuple[StreamId, Last], ...], Entries]
 
 
+class Kept(_Message, frozen=True, tag=44):
+    """Of these streams, which are over, I have this on disk. `asks`: you are to keep them, too: tell me when you have
+    it."""
+
+    spans: Spans
+    asks: bool = False
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
     | Return | Recall | Recalled | Bookmark | Bookmarked | WhoOwns | Ownership | Abandoned
-    | Tell | Window | Sent | Taken | Read | Page | Agree | Holds
+    | Tell | Window | Sent | Taken | Read | Page | Agree | Holds | Kept
 )  # fmt: skip

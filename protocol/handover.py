@@ -10,18 +10,23 @@ So there are never fewer copies than there were. Two nodes may know different lo
 who keeps what: a stream is stored by both then, or is asked for of one that says nothing yet, and is asked again. What
 is on a disk counts wherever it is, and what is not never does.
 
-A logger that leaves for good says first that it is none any more, and goes when others have all that it kept. Streams
-that are over do not move: nobody could tell a new keeper of them. They stay where they are, as long as they are kept.
+A logger that leaves for good says first that it is none any more, and goes when others have all that it kept.
+
+    over        Nobody speaks of streams that are over but the loggers that have them. When loggers come or go each
+                tells those that are to keep such a stream what it has of it, until they say that they have it, too.
+                What is on a disk already stays there until it is collected: somebody may be about to read it.
 """
 
 from collections.abc import Callable
 
-from gossamer.messages.ids import StreamId
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.wire import RANGES_MAX, Kept, Span
+from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Moved
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import Log, LoggerRole
-from gossamer.protocol.mending import Mending
+from gossamer.protocol.mending import REPEAT_ROUNDS, SPANS_MAX, Mending
 from gossamer.protocol.placement import Placement
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.stability import Stability
@@ -32,11 +37,13 @@ class Handover:
     """What comes to this logger, and what goes."""
 
     __slots__ = (
-        "_buffer", "_going", "_logger", "_mending", "_mine", "_placement", "_receiver", "_stability", "_touch",
+        "_buffer", "_ctx", "_going", "_logger", "_mending", "_mine", "_offers", "_placement", "_receiver",
+        "_stability", "_touch",
     )  # fmt: skip
 
     def __init__(
         self,
+        ctx: Context,
         placement: Placement,
         logger: LoggerRole,
         mending: Mending,
@@ -46,6 +53,7 @@ class Handover:
         touch: Callable[[StreamId], None],
     ) -> None:
         """`touch(stream)` hears that a position means something else now."""
+        self._ctx = ctx
         self._placement = placement
         self._logger = logger
         self._mending = mending
@@ -57,6 +65,8 @@ class Handover:
         """What was ours when we last looked."""
         self._going: dict[StreamId, None] = {}
         """On its way out of the store."""
+        self._offers: dict[StreamId, dict[NodeId, None]] = {}
+        """Streams that are over, and which of those that are to keep them have them; until all do."""
 
     def on_opened(self, stream: Stream) -> None:
         if self._placement.is_mine(stream.id):
@@ -77,6 +87,9 @@ class Handover:
                 self._mine[name] = None
                 self._touch(name)
                 self._take_over(stream)
+        for name, log in self._logger.logs.items():
+            if log.retired and log.committed:
+                self._offers.setdefault(name, {})
 
     def on_moved(self, name: StreamId) -> None:
         """Nothing of it is left here; if it has become ours again meanwhile, have it again."""
@@ -85,9 +98,11 @@ class Handover:
             self._take_over(self._receiver.streams[name])
 
     def forget(self, name: StreamId) -> None:
-        """It is over: it stays where it is."""
-        self._mine.pop(name, None)
-        self._mending.forget(name)
+        """It is over; what of it was on its way out stays, until it is collected."""
+        if self._mine.pop(name, self) is None:  # or it is known to be over, and what we ask for is what others have
+            self._mending.forget(name)
+        if self._logger.on_disk(name) and not self._placement.is_mine(name):
+            self._offers[name] = {}
 
     def on_round(self) -> None:
         """Let go of what others have."""
@@ -95,12 +110,27 @@ class Handover:
             if name not in self._going and self._may_go(name, log):
                 self._going[name] = None
                 self._logger.save(Moved(name))
+        if self._offers and not self._ctx.round % REPEAT_ROUNDS:
+            self._offer()
+
+    def on_kept(self, sender: NodeId, message: Kept) -> None:
+        """Another has these streams, which are over; we are to have them, or want to know that it does."""
+        have = []
+        for span in message.spans:
+            if not message.asks:
+                having, told = self._offers.get(span.stream), IntervalSet(span.ranges)
+                if having is not None and not any(told.gaps(*part) for part in self._logger.on_disk(span.stream)):
+                    having[sender] = None
+            elif span.stream in self._receiver.retired and self._placement.is_mine(span.stream) and self._has(span):
+                have.append(span)
+        if have:
+            self._ctx.send(sender, Kept(tuple(have)))
 
     @property
     def done(self) -> bool:
         """Whether nothing is left that others are to keep."""
         kept = (log.committed and not log.retired for log in self._logger.logs.values())
-        return not self._placement.keepers("") or not any(kept)
+        return not self._placement.keepers("") or not (self._offers or any(kept))
 
     def _may_go(self, name: StreamId, log: Log) -> bool:
         if log.retired or not log.committed or self._placement.is_mine(name):
@@ -108,6 +138,40 @@ class Handover:
         keepers = self._placement.others(name)
         last = log.committed.ranges()[-1][1]
         return bool(keepers) and self._stability.holders(keepers, name, last) == len(keepers)
+
+    def _offer(self) -> None:
+        """Tell who is to keep what is over what there is of it, until it has it."""
+        told: dict[NodeId, list[Span]] = {}
+        for name, having in list(self._offers.items()):
+            kept = self._logger.on_disk(name)
+            lacking = [node for node in self._placement.others(name) if node not in having]
+            if not (kept and lacking):
+                del self._offers[name]
+                continue
+            for node in lacking:
+                spans = told.setdefault(node, [])
+                if len(spans) < SPANS_MAX:
+                    spans.append(Span(name, kept[:RANGES_MAX]))
+        for node, spans in told.items():
+            self._ctx.send(node, Kept(tuple(spans), True))
+
+    def _has(self, span: Span) -> bool:
+        """Whether all of it is on this disk, or was; if not, it is asked for."""
+        log = self._logger.log(span.stream)
+        told, absent = IntervalSet(span.ranges), IntervalSet(span.ranges)
+        for part in (*log.committed.ranges(), (0, log.collected)):
+            if part[1] >= part[0]:
+                absent.remove(*part)
+        if not absent:
+            return True
+        for gap in told.gaps(0, span.ranges[-1][1]):  # nobody has that any more
+            for part in log.committed.gaps(*gap):
+                log.gone.add(*part)
+        for part in absent.ranges():
+            log.gone.remove(*part)
+            if not self._mending.seeks(span.stream, *part):
+                self._mending.seek(span.stream, (part,))
+        return False
 
     def _take_over(self, stream: Stream) -> None:
         """Have all that was received while it was not ours, or was there before; what we lack comes as ever."""

@@ -189,6 +189,9 @@ class LoggerRole:
         self.logs = {name: log for name, log in self.logs.items() if log.committed or name not in self._retired}
         for name, log in self.logs.items():
             log.retired = name in self._retired
+            for gap in log.committed.gaps(log.collected + 1, log.committed.ranges()[-1][1]) if log.retired else ():
+                for part in log.void.gaps(*gap):
+                    log.gone.add(*part)  # it is over: whoever gave it to us had no more of it
             log.advance(self._ctx.now, self._group_s)
             log.grow_old(self._ctx.now, self._ages.pop(name, ()))
             ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]
@@ -274,7 +277,10 @@ class LoggerRole:
         """Every other logger has collected these: they are not ours to keep any more."""
         log = self.log(stream)
         log.gone.add(first, last)
-        return log.advance(self._ctx.now, self._group_s)
+        moved = log.advance(self._ctx.now, self._group_s)
+        if log.retired:
+            self.retire(stream)  # nobody is told of it any more
+        return moved and not log.retired
 
     # Answering ------------------------------------------------------------------------------------------------------
 

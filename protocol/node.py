@@ -32,6 +32,7 @@ from gossamer.messages.wire import (
     Gossip,
     Idle,
     Join,
+    Kept,
     Lacking,
     Member,
     Ownership,
@@ -180,7 +181,7 @@ class Node:
                 self.logger.on_forgotten = self.bookmarks.forget
             if config.replicas is not None:
                 parts = (self.receiver, self.buffer, self.stability, self.exchange.touch)
-                self.handover = Handover(self.placement, self.logger, self.mending, *parts)
+                self.handover = Handover(ctx, self.placement, self.logger, self.mending, *parts)
                 self.logger.on_moved = self.handover.on_moved
                 self.receiver.from_the_beginning = self.placement.is_mine
                 self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
@@ -229,6 +230,7 @@ class Node:
             Busy: self.on_busy,
             Seek: self.on_seek,
             Lacking: self.on_lacking,
+            Kept: self.on_kept,
             GapNotice: self.on_gap_notice,
             Idle: self.on_idle,
             Digest: self.on_digest,
@@ -382,7 +384,8 @@ class Node:
     def _on_persisted(self, given: inputs.Persisted) -> None:
         assert self.logger is not None
         for name in self.logger.on_persisted(given.token):
-            self.exchange.touch(name)
+            if name not in self.receiver.retired:
+                self.exchange.touch(name)
 
     def _on_loaded(self, given: inputs.Loaded) -> None:
         assert self.logger is not None
@@ -661,6 +664,15 @@ class Node:
     def on_seek(self, sender: NodeId, message: Seek) -> None:
         if self.membership.is_logger(sender) or not self.membership.has_loggers:
             self.closing.on_seek(sender, message)
+
+    def on_kept(self, sender: NodeId, message: Kept) -> None:
+        if self.handover is not None:
+            if message.asks:  # a logger that is new has not heard that they are over
+                self.heartbeats.on_retire([span.stream for span in message.spans if self._is_unknown(span.stream)])
+            self.handover.on_kept(sender, message)
+
+    def _is_unknown(self, name: StreamId) -> bool:
+        return name not in self.receiver.streams and name not in self.receiver.retired
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
         if self.comparing.agrees(sender, message.members_root):

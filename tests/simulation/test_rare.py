@@ -9,6 +9,7 @@ from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
+from gossamer.messages.ids import EventId
 from gossamer.messages.wire import Data, Lacking, Repair
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import Skip
@@ -107,3 +108,47 @@ def test_a_straggler_is_not_delivered_once_its_loss_was_told() -> None:
 def test_unless_a_member_takes_what_it_has_given_up() -> None:
     with pytest.raises(Violation, match="uniform closing"):
         straggler_after_the_hole_is_closed(RARE["take-what-was-given-up"])
+
+
+def compact_what_another_logger_lacks(factory: NodeFactory | None) -> Checker:
+    """m1 is on the disks of both loggers, m3, which obsoletes it, only on L's, when w comes for what it missed and gets
+    no further than m2. Then L and the publisher are gone for good, and with them m3."""
+    config = Config(
+        loggers_min=2, compact=True, repair_bytes_max=1, gclimit_rounds=2, positions_rounds=1, round_interval_max_s=0.25
+    )
+    world, checker = mesh(factory, config)
+    world.add("K", logger=True, peers=("L",))
+    world.add("w", peers=("L",))
+    assert world.run_until(lambda: checker.lives["w"].status == checker.lives["K"].status == "member", 20.0)
+    stream = stream_of("a", 1)
+    world.add_rule(Partition(["w"], ["L", "K", "a", "b"]))
+    for serial, key in enumerate((None, "x", None)):
+        world.publish("a", stream, (Content(key=key, attributes={SERIAL: serial}),))
+    assert world.run_until(lambda: checker.lives["a"].acked.get(stream) == 2, 20.0), "logged by both"
+    world.heal()
+    world.add_rule(Partition(["w"], ["K", "a", "b"]))
+    world.add_rule(Partition(["K"], ["L", "a", "b"]))
+    held = Partition(["w"], ["L"])
+    world.add_rule(held)
+    world.publish("a", stream, (Content(key="x", attributes={SERIAL: 3}),))
+    world.run(world.now_s + 10.0)
+    brings_m3 = lambda message: isinstance(message, Repair) and any(packet.last == 3 for packet in message.packets)  # noqa: E731
+    world.add_rule(DropIf(lambda _, to, message: to == "w" and brings_m3(message)))
+    world.remove_rule(held)
+    assert world.run_until(lambda: checker.lives["w"].covers(EventId(stream, 2)), 30.0)
+    for name in ("L", "a", "b"):
+        world.crash(name)
+    world.heal()
+    world.run(world.now_s + 10.0)
+    return checker
+
+
+def test_nothing_is_compacted_for_what_is_not_on_enough_disks() -> None:
+    checker = compact_what_another_logger_lacks(None)
+    assert checker.lives["w"].has(EventId(stream_of("a", 1), 1))
+    assert checker.unreplaced() is None
+
+
+def test_unless_a_logger_takes_its_own_disk_for_enough() -> None:
+    checker = compact_what_another_logger_lacks(RARE["compact-before-it-is-safe"])
+    assert checker.unreplaced() == ("w", EventId(stream_of("a", 1), 1))
