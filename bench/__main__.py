@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gossamer.bench import (
     analytics,
+    day,
     groups,
     logging,
     matching,
@@ -18,6 +19,7 @@ from gossamer.bench import (
 
 BENCHMARKS: dict[str, measure.Benchmark] = {
     "analytics": analytics.rows,
+    "day": day.rows,
     "groups": groups.rows,
     "logging": logging.rows,
     "matching": matching.rows,

@@ -64,7 +64,7 @@ class _Member:
 
 
 @contextmanager
-def _member(name: str, peer: str) -> Iterator[_Member]:
+def member(name: str, peer: str) -> Iterator[_Member]:
     command = [sys.executable, "-m", "gossamer.bench.returning", name, peer]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -78,7 +78,7 @@ def _with_processes(packets: int, before_s: float) -> Iterator[Row]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gossamer-bench-", dir="."))
         _, at = stack.enter_context(serving("logger", "--store", f"sqlite:///{folder}/log.db"))
-        a, b, c = (stack.enter_context(_member(name, at["mesh"])) for name in ("a", "b", "c"))
+        a, b, c = (stack.enter_context(member(name, at["mesh"])) for name in ("a", "b", "c"))
         b.tell(disconnect=True)
         a.tell(publish=packets)
         a.tell(live=LIVE_PACKETS_PER_S)

@@ -72,7 +72,8 @@ class Member:
     def _publish(self, packets: int) -> None:
         events = len(self._contents)
         for number in range(packets):
-            self._until(lambda number=number: (number - IN_FLIGHT_PACKETS) * events <= self._logged)  # type: ignore[misc]
+            room = (number - IN_FLIGHT_PACKETS) * events
+            self._until(lambda room=room: room <= self._logged)  # type: ignore[misc]
             self.runtime.submit(Publish(MISSED, self._contents))
         self._until(lambda: self._logged == packets * events - 1)
 
