@@ -68,7 +68,7 @@ from gossamer.messages.session import (
     decode_from_client,
     encode,
 )
-from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, durable_id, whole
+from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, beginning, durable_id, whole
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
 from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Hold, Input, Mark
 from gossamer.protocol.node import Node
@@ -610,8 +610,10 @@ class Sessions:
         start: dict[StreamId, int] | None = None
         if message.start is not None and not message.held:
             start = dict(message.start.positions)
-            if not (message.start.since_ns or message.start.published_ns or message.start.latest):
+            if not message.start.latest:
                 start[whole(session.group)] = 0
+                times = zip(beginning(session.group), (message.start.since_ns, message.start.published_ns), strict=True)
+                start |= {name: time_ns for name, time_ns in times if time_ns}
         yield Attach(name, message.holder % 2**HOLDER_BITS, message.held, start)
 
     def on_attached(self, attached: Attached) -> None:
@@ -627,15 +629,17 @@ class Sessions:
         session, message = waiting
         known = dict(attached.vector)
         owed = known.pop(whole(session.group), None) is not None
+        since_ns, published_ns = (known.pop(name, 0) for name in beginning(session.group))
         if attached.new:
             owed = message.start is not None
         if not attached.new or message.start is None:
-            # Of what began while it was away it is owed everything, too.
-            since = (name for name in self._node.receiver.streams if group_of(name) == session.group)
-            vector, start = {**dict.fromkeys(since, -1), **known}, message.start or Start()
+            vector, start = known, message.start or Start()
+            if not since_ns:  # of what began while it was away it is owed everything, too
+                others = (name for name in self._node.receiver.streams if group_of(name) == session.group)
+                vector = {**dict.fromkeys(others, -1), **known}
             if message.held:  # what has come and is not taken yet waits at the client
                 vector |= {stream: max(last, vector.get(stream, -1)) for stream, last in start.positions.items()}
-            message = msgspec.structs.replace(message, start=Start(vector, shown=start.shown))
+            message = msgspec.structs.replace(message, start=Start(vector, since_ns, published_ns, shown=start.shown))
         if self._subscribe(session, message, None if owed else self._node.receiver.retired.__contains__):
             self._durables[name] = session, message.sub, epoch
             session.durables[message.sub] = name

@@ -58,6 +58,7 @@ _LAST = "SELECT COALESCE(MAX(number), 0) FROM packets"
 _HIGHEST_AFTER = "SELECT number, highest_ns FROM packets WHERE number > ? ORDER BY number LIMIT 1"
 _RETIRED = "SELECT issuer, ranges FROM retired"
 _STREAMS = "SELECT stream, number FROM streams WHERE substr(stream, 1, ?) = ?"
+_FIRST_SINCE = "SELECT MIN(number) FROM packets WHERE stream = ? AND number > ?"
 _FIRST_BEYOND = """
     SELECT MIN(number) FROM packets
     WHERE stream = ? AND last > ?
@@ -203,7 +204,11 @@ class Pages:
             found: list[int] = [connection.exec_driver_sql(_LAST).scalar_one() + 1]
             for stream, number in connection.exec_driver_sql(_STREAMS, _prefix(group)):
                 if stream not in positions and stream not in retired:
-                    found.append(max(number, others + 1))
+                    beyond = number
+                    if number <= others:
+                        beyond = connection.exec_driver_sql(_FIRST_SINCE, (stream, others)).scalar()
+                    if beyond is not None:
+                        found.append(beyond)
             for stream, position in positions.items():
                 if group is None or group_of(stream) == group:
                     number = connection.exec_driver_sql(_FIRST_BEYOND, (stream, position) * 2).scalar()

@@ -60,6 +60,12 @@ def whole(group: str) -> StreamId:
     return f"{group}/~whole"
 
 
+def beginning(group: str) -> tuple[StreamId, StreamId]:
+    """Entries beside that of `whole`: the times since which it is owed what was logged, and what was published. Each
+    stream that it has not taken anything of is read from there."""
+    return f"{group}/~since", f"{group}/~published"
+
+
 class _Attaching:
     """A subscription whose bookmark is being asked for."""
 

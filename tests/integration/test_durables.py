@@ -1,6 +1,7 @@
 """Durable subscriptions: complete across disconnection, crash and broker change."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -232,5 +233,36 @@ def test_streams_that_are_over_are_had_or_owed_as_any_other(node):
         await publish(node.url, 6, 7)
         assert await some(1, durable="new") == [6]
         assert await some(1, durable="all") == [6]
+
+    run(main)
+
+
+def test_one_that_began_at_a_time_comes_back_to_what_was_over_before_it_began(node):
+    async def left_behind(first, last):
+        async with gossamer.connect(node.url) as client:
+            for n in range(first, last):
+                await client.publish({"n": n}, ack="logged")
+            stream = client.stream
+        await over(node, stream)
+
+    async def some(count, **options):
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe("n >= 0", durable="since", **options)
+            return await take(sub, count)
+
+    async def main():
+        async with gossamer.connect(node.url) as early:
+            await early.publish({"n": -1}, ack="logged")
+            await early.publish({"n": 0}, ack="logged")
+            await left_behind(1, 3)
+            since = datetime.now(UTC)
+            await left_behind(3, 6)
+            await left_behind(6, 8)
+            await early.publish({"n": 8}, ack="logged")
+            assert await some(1, start=since) == [3]
+            assert sorted(await some(3)) == [4, 5, 6], "cut off, and nothing is left out"
+            assert sorted(await some(2)) == [7, 8], "and nothing comes that was published before"
+            await early.publish({"n": 9}, ack="logged")
+            assert await some(1) == [9]
 
     run(main)
