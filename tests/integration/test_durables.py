@@ -206,63 +206,54 @@ async def over(node, stream):
         await asyncio.sleep(0.05)
 
 
+async def left_behind(node, first, last):
+    """By a publisher that has ended, and is forgotten."""
+    async with gossamer.connect(node.url) as client:
+        for n in range(first, last):
+            await client.publish({"n": n}, ack="logged")
+        stream = client.stream
+    await over(node, stream)
+
+
+async def some(node, count, **options):
+    async with gossamer.connect(node.url) as client:
+        sub = await client.subscribe("n >= 0", **options)
+        return await take(sub, count)
+
+
 def test_streams_that_are_over_are_had_or_owed_as_any_other(node):
-    async def left_behind(first, last):
-        async with gossamer.connect(node.url) as client:
-            for n in range(first, last):
-                await client.publish({"n": n}, ack="logged")
-            stream = client.stream
-        await over(node, stream)
-
-    async def some(count, **options):
-        async with gossamer.connect(node.url) as client:
-            sub = await client.subscribe("n >= 0", **options)
-            return await take(sub, count)
-
     async def main():
-        await left_behind(0, 4)
-        assert await some(2, durable="all", start="all") == [0, 1]
-        assert await some(1, durable="all", start="all") == [2]
+        await left_behind(node, 0, 4)
+        assert await some(node, 2, durable="all", start="all") == [0, 1]
+        assert await some(node, 1, durable="all", start="all") == [2]
         async with gossamer.connect(node.url) as client:
             sub = await client.subscribe("n >= 0", durable="new")
             await publish(node.url, 4, 6)
             assert await take(sub, 2) == [4, 5], "and nothing of what was over before it began"
-        assert await some(3, durable="all") == [3, 4, 5]
+        assert await some(node, 3, durable="all") == [3, 4, 5]
         for stream in [each for each in node.broker.node.receiver.streams if each.startswith("default/")]:
             await over(node, stream)
         await publish(node.url, 6, 7)
-        assert await some(1, durable="new") == [6]
-        assert await some(1, durable="all") == [6]
+        assert await some(node, 1, durable="new") == [6]
+        assert await some(node, 1, durable="all") == [6]
 
     run(main)
 
 
 def test_one_that_began_at_a_time_comes_back_to_what_was_over_before_it_began(node):
-    async def left_behind(first, last):
-        async with gossamer.connect(node.url) as client:
-            for n in range(first, last):
-                await client.publish({"n": n}, ack="logged")
-            stream = client.stream
-        await over(node, stream)
-
-    async def some(count, **options):
-        async with gossamer.connect(node.url) as client:
-            sub = await client.subscribe("n >= 0", durable="since", **options)
-            return await take(sub, count)
-
     async def main():
         async with gossamer.connect(node.url) as early:
             await early.publish({"n": -1}, ack="logged")
             await early.publish({"n": 0}, ack="logged")
-            await left_behind(1, 3)
+            await left_behind(node, 1, 3)
             since = datetime.now(UTC)
-            await left_behind(3, 6)
-            await left_behind(6, 8)
+            await left_behind(node, 3, 6)
+            await left_behind(node, 6, 8)
             await early.publish({"n": 8}, ack="logged")
-            assert await some(1, start=since) == [3]
-            assert sorted(await some(3)) == [4, 5, 6], "cut off, and nothing is left out"
-            assert sorted(await some(2)) == [7, 8], "and nothing comes that was published before"
+            assert await some(node, 1, durable="since", start=since) == [3]
+            assert sorted(await some(node, 3, durable="since")) == [4, 5, 6], "cut off, and nothing is left out"
+            assert sorted(await some(node, 2, durable="since")) == [7, 8], "and nothing comes that was published before"
             await early.publish({"n": 9}, ack="logged")
-            assert await some(1) == [9]
+            assert await some(node, 1, durable="since") == [9]
 
     run(main)

@@ -59,6 +59,15 @@ def test_one_group_is_read_and_the_others_passed_over(store_url):
         assert store.number_after({S: 1}) == 1
 
 
+def test_who_begins_at_a_time_is_sent_back_to_nothing_that_was_before(store_url):
+    with Store(store_url) as store:
+        write(store, packet(0, stream=T), packet(0))
+        write(store, packet(1), packet(0, stream="default/x"))
+        assert store.number_after({}, "default", 2) == 2, "what is not known, from then on"
+        assert store.number_after({S: 1}, "default", 2) == 3, "and of one of them there is nothing more"
+        assert store.number_after({S: 1, "default/x": 0}, "default", 2) == 4
+
+
 def test_a_damaged_packet_is_left_out_and_named(store_url):
     with Store(store_url) as store:
         write(store, packet(0, 3), packet(4, 7), packet(8))
