@@ -19,6 +19,8 @@ from gossamer.logger.rows import ids_of, number_of
 from gossamer.messages.errors import UsageError
 
 PARTITIONS = 16
+FEW = 50_000
+"""Rows of a store that is small."""
 PACKETS_MIN = 64
 """Of a slice: a few rows are not worth a task."""
 
@@ -60,6 +62,13 @@ def extent_of(url: str, table: str = "events", since: datetime | None = None) ->
             first = max(first, pages.number_at(nanoseconds(since)) + 1)
         last = derived if highest is None else min(derived, number_of(highest))
         return Extent(first, last, int(logged))
+
+
+def has_few(url: str) -> bool:
+    """Whether the store is small (`session.SMALL`); it is not counted to its end."""
+    with _pages(url) as pages, pages.snapshot() as connection:
+        some = f"SELECT COUNT(*) FROM (SELECT 1 FROM events LIMIT {FEW + 1}) AS some"
+        return int(connection.exec_driver_sql(some).scalar_one()) <= FEW
 
 
 @dataclass(frozen=True)

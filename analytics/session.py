@@ -21,6 +21,15 @@ MEMORY = "3g"
 """Of the JVM, which in local mode is all of Spark. Python's workers, of which there is one a core, come on top."""
 PARTS_A_CORE = 4
 """Of a shuffle in local mode: Spark's 200 are for clusters, and cost a small store minutes."""
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""For tables of which nothing is worth compiling, or planning anew: for them that would be most of the time."""
+SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Likewise: Java's second compiler and its parallel collector cost more than they gain many small queries."""
 NO_JAVA = (
     f"Spark needs Java {JAVA_MIN} or newer, and {{}}. Install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@17), or say where it is with JAVA_HOME"
@@ -37,9 +46,12 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 def session(
-    master: str | None = None, *, name: str = "gossamer", config: Mapping[str, str] | None = None
+    master: str | None = None, *, small: bool = False, config: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """A session on that master, or on all cores of this machine; times are UTC, and the source `gossamer` is known."""
+    """A session on that master, or on all cores of this machine; times are UTC, and the source `gossamer` is known.
+
+    `small`: for a few thousand rows; it gives the same results, and many times as many would take it longer.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -55,10 +67,11 @@ def session(
     folder = Path(tempfile.mkdtemp(prefix="gossamer-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "log4j2.properties").write_text(_LOGGING)
-    builder = SparkSession.builder.master(master).appName(name)
+    builder = SparkSession.builder.master(master).appName("gossamer")
+    logging = f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}"
     for option, value in {
         "spark.driver.memory": MEMORY,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}",
+        "spark.driver.extraJavaOptions": f"{logging} {SMALL_JAVA}" if small else logging,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -66,6 +79,7 @@ def session(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **({"spark.sql.shuffle.partitions": str(PARTS_A_CORE * (os.cpu_count() or 1))} if is_local(master) else {}),
+        **(SMALL if small else {}),
         **(config or {}),
     }.items():
         builder = builder.config(option, value)

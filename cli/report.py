@@ -50,7 +50,7 @@ def report(
     except OSError as error:
         raise UsageError(f"cannot write to {out}: {error.strerror}") from None
     check_installed()
-    check_readable(stores)
+    few = check_readable(stores) and not archives
     if follow:
         if archives or until is not None or len(stores) != 1:
             raise UsageError("--follow takes one --store, and neither --archive nor --until")
@@ -60,7 +60,7 @@ def report(
         return
     began = time.monotonic()
     with Steps() as steps:
-        made, groups = make(stores, archives, out, master, since_at, until_at, steps)
+        made, groups = make(stores, archives, out, master, since_at, until_at, steps, small=few)
     told = {
         "page": str(out / "index.html"),
         "groups": None if groups is None else str(groups),
@@ -103,14 +103,15 @@ def check_installed() -> None:
         raise UsageError(MISSING.format(error.name)) from None
 
 
-def check_readable(stores: list[str]) -> None:
-    """What is wrong with a store is said before Spark is started, which takes a while."""
+def check_readable(stores: list[str]) -> bool:
+    """What is wrong with a store is said before Spark is started, which takes a while. Whether all have few rows."""
     from gossamer.analytics.loggers import resolved
-    from gossamer.analytics.planning import extent_of
+    from gossamer.analytics.planning import extent_of, has_few
 
-    for url in stores:
-        for each in resolved(url):
-            extent_of(each)
+    urls = [each for url in stores for each in resolved(url)]
+    for url in urls:
+        extent_of(url)
+    return all(map(has_few, urls))
 
 
 class Steps:
@@ -140,7 +141,7 @@ class Steps:
 
 def make(
     stores: list[str], archives: list[str], out: Path, master: str | None, since: datetime | None,
-    until: datetime | None, steps: Steps,
+    until: datetime | None, steps: Steps, *, small: bool,
 ) -> "tuple[Report, Path | None]":  # fmt: skip
     """Start Spark, run the jobs, write everything."""
     from pyspark.errors import PySparkException
@@ -152,7 +153,7 @@ def make(
 
     steps.expect(len(making.JOBS) + 3)
     steps.begin("starting Spark")
-    spark = session(master)
+    spark = session(master, small=small)
     try:
         steps.begin("reading")
         inputs = load(spark, stores, archives, since, until)

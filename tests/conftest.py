@@ -46,13 +46,10 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
-    """One Spark for all tests: its start takes seconds. Small shuffles, as the tables are small."""
+    """One Spark for all tests: its start takes seconds. It is set up as a report sets it up for a small store."""
     from gossamer.analytics.session import session
 
-    with pytest.MonkeyPatch.context() as patch:
-        # Java's second compiler and its parallel collector cost more than they gain many small queries.
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        made = session("local[2]", config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    made = session("local[2]", small=True, config={"spark.driver.memory": "1g"})
     yield made
     made.stop()
 

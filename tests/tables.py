@@ -1,8 +1,7 @@
 """Small tables for the jobs of analytics, with what every row needs and a test does not care about."""
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -54,25 +53,6 @@ def samples(node: str, *totals: dict[str, Any], every_s: float = 5.0, role: str 
         tells("sample", node, begin_s + every_s * nth, role=role, interval_s=every_s, uptime_s=every_s * nth, **told)
         for nth, told in enumerate(totals)
     ]
-
-
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
-"""Of a handful of rows nothing is worth compiling: that would take most of the time."""
-
-
-@contextmanager
-def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    before = {name: spark.conf.get(name, None) for name in INTERPRETED}
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, old in before.items():
-        spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
 def inputs(

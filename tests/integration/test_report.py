@@ -55,7 +55,6 @@ class Reported:
                 main(["report", "--store", f"sqlite:///{folder / 'log.db'}", "--out", str(self.out), "--json"])
         finally:
             del spark.stop
-            spark.conf.set("spark.sql.shuffle.partitions", "2")  # as tests/conftest.py has it
         self.printed = printed.getvalue()
         self.told = json.loads(self.printed)
         assert stopped.value.code == 0, self.told["failures"]

@@ -1,21 +1,14 @@
 """Gaps, silence, hot keys, skew and clocks, against tables that can be counted by hand."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gossamer.analytics.jobs import anomalies
-from tables import event, inputs, interpreted, rows, second, tells
+from tables import event, inputs, rows, second, tells
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(autouse=True)
-def small(spark: "SparkSession") -> Iterator[None]:
-    with interpreted(spark):
-        yield
 
 
 def test_every_kind_and_nothing_else(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,14 @@
 """How long it took, against tables that can be counted by hand."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gossamer.analytics.jobs import latency
-from tables import event, inputs, interpreted, rows, second, tells
+from tables import event, inputs, rows, second, tells
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(autouse=True)
-def small(spark: "SparkSession") -> Iterator[None]:
-    with interpreted(spark):
-        yield
 
 
 def test_percentiles_by_window_stage_and_broker(spark: "SparkSession") -> None:

@@ -14,7 +14,7 @@ from gossamer.broker.sessions import ClientLimits
 from gossamer.cli import options
 from gossamer.lab.made_log import MadeLog
 from gossamer.logger.filling import fill
-from tables import inputs, interpreted, rows, second
+from tables import inputs, rows, second
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,22 +126,19 @@ def test_anomalies_are_those_that_were_planted(made: Made) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_makes_empty_tables(spark: "SparkSession", name: str) -> None:
-    with interpreted(spark):
-        found = job(name)
-        tables = found.run(inputs(spark))
-        assert name == found.NAME
-        assert name in tables
-        assert {table: rows(frame, *frame.columns) for table, frame in tables.items()} == {
-            table: [] for table in tables
+    found = job(name)
+    tables = found.run(inputs(spark))
+    assert name == found.NAME
+    assert name in tables
+    assert {table: rows(frame, *frame.columns) for table, frame in tables.items()} == {table: [] for table in tables}
+    assert found.advise(tables) == []
+    for plot in found.PLOTS:
+        drawn = {
+            plot.x,
+            *([plot.y] if isinstance(plot.y, str) else plot.y),
+            *([plot.series] if plot.series else []),
         }
-        assert found.advise(tables) == []
-        for plot in found.PLOTS:
-            drawn = {
-                plot.x,
-                *([plot.y] if isinstance(plot.y, str) else plot.y),
-                *([plot.series] if plot.series else []),
-            }
-            assert drawn <= set(tables[plot.table].columns), plot
+        assert drawn <= set(tables[plot.table].columns), plot
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,7 +1,7 @@
 """How far apart related events are, against tables counted by hand and against the model's own measure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -15,16 +15,10 @@ from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.purging_model import distances, rates
-from tables import event, inputs, interpreted, rows
+from tables import event, inputs, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(autouse=True)
-def small(spark: "SparkSession") -> Iterator[None]:
-    with interpreted(spark):
-        yield
 
 
 def profile(spark: "SparkSession", told: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[int, int]]:

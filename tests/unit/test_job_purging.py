@@ -1,21 +1,12 @@
 """What was purged, and who is slow, against tables that can be counted by hand."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from gossamer.analytics.jobs import purging
-from tables import inputs, interpreted, rows, samples, second, tells
+from tables import inputs, rows, samples, second, tells
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(autouse=True)
-def small(spark: "SparkSession") -> Iterator[None]:
-    with interpreted(spark):
-        yield
 
 
 def consumes(client: str, at_s: float, **told: Any) -> dict[str, Any]:

@@ -1,21 +1,12 @@
 """What was repaired, by whom and how, against tables that can be counted by hand."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import pytest
-
 from gossamer.analytics.jobs import repair
-from tables import inputs, interpreted, rows, samples, second, tells
+from tables import inputs, rows, samples, second, tells
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(autouse=True)
-def small(spark: "SparkSession") -> Iterator[None]:
-    with interpreted(spark):
-        yield
 
 
 def totals(delivered: int, late: int, gossip: int, logger: int, sent: int, **more: float) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """What flowed, against tables that can be counted by hand."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,16 +7,10 @@ import pytest
 from gossamer.analytics.jobs import throughput
 from gossamer.analytics.jobs.throughput import OTHERS, advise
 from gossamer.analytics.jobs.timeline import width_s
-from tables import event, inputs, interpreted, rows, samples, second
+from tables import event, inputs, rows, samples, second
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(autouse=True)
-def small(spark: "SparkSession") -> Iterator[None]:
-    with interpreted(spark):
-        yield
 
 
 def test_events_and_bytes_by_window_group_and_publisher(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
