@@ -48,6 +48,13 @@ def test_it_equals_the_event_looked_at_or_not():
     assert looked_at == received()
 
 
+def test_its_json_is_the_event_s():
+    for number, other in enumerate(decode_run(STREAM, RANGES, BLOB)):
+        untouched = received()[number]
+        assert msgspec.json.encode(untouched.to_cloudevent()) == msgspec.json.encode(other.to_cloudevent())
+        assert msgspec.json.encode(untouched) == msgspec.json.encode(other), "its attributes have been read"
+
+
 def test_it_is_shown_copied_and_pickled_as_the_event():
     for number, other in enumerate(decode_run(STREAM, RANGES, BLOB)):
         assert repr(received()[number]) == repr(other)
