@@ -21,7 +21,7 @@ from gossamer.messages.errors import UsageError
 PARTITIONS = 16
 FEW = 50_000
 """Rows of a store that is small."""
-PACKETS_MIN = 64
+PACKETS_MIN = 2_048
 """Of a slice: a few rows are not worth a task."""
 
 

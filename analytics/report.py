@@ -123,7 +123,7 @@ def _section(job: ModuleType, inputs: Inputs, out: Path) -> Section:
         tables = {}
         for table, frame in frames.items():
             folder = job.NAME if table == job.NAME else f"{job.NAME}-{table}"
-            tables[table] = write(out / folder, job.NAME, table, frame)
+            tables[table], frames[table] = write(out / folder, job.NAME, table, frame)
         advice = job.advise(frames) if hasattr(job, "advise") else []
     except (PySparkException, GossamerError) as error:
         # One question that cannot be answered is no reason to answer none of the others.
@@ -131,7 +131,8 @@ def _section(job: ModuleType, inputs: Inputs, out: Path) -> Section:
     return Section(job.NAME, job.TITLE, about, tables, job.PLOTS, advice, time.monotonic() - began)
 
 
-def write(folder: Path, job: str, name: str, frame: DataFrame) -> Table:
+def write(folder: Path, job: str, name: str, frame: DataFrame) -> tuple[Table, DataFrame]:
+    """What is shown of it, and the whole of it as what need not be computed again."""
     folder.mkdir(parents=True, exist_ok=True)
     for pattern in ("*.parquet", "_*", ".*.crc"):  # of an earlier report, and of nobody else
         for path in folder.glob(pattern):
@@ -140,15 +141,17 @@ def write(folder: Path, job: str, name: str, frame: DataFrame) -> Table:
     total = found.num_rows
     if total <= ROWS_MAX:
         pyarrow.parquet.write_table(found, folder / "part-0.parquet", compression="zstd")
+        frame = frame.sparkSession.createDataFrame(found, frame.schema)
     else:
         frame.write.mode("append").parquet(folder.absolute().as_uri())
-        total = frame.sparkSession.read.parquet(folder.absolute().as_uri()).count()
+        frame = frame.sparkSession.read.parquet(folder.absolute().as_uri())
+        total = frame.count()
         found = found.slice(0, ROWS_MAX)
     rows: list[dict[str, Any]] = found.to_pylist()
     columns = tuple(found.column_names)
     told = {"job": job, "table": name, "columns": columns, "rows": rows, "rows_total": total}
     (folder / f"_{folder.name}.json").write_text(json.dumps(told, default=plain))
-    return Table(name, columns, rows, total, folder.name)
+    return Table(name, columns, rows, total, folder.name), frame
 
 
 def plain(value: Any) -> Any:

@@ -26,6 +26,7 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.python.filterPushdown.enabled": "false",
 }
 """For tables of which nothing is worth compiling, or planning anew: for them that would be most of the time."""
 SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

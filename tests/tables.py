@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from gossamer.analytics import local
 from gossamer.analytics.inputs import Inputs
 from gossamer.analytics.schema import EVENTS, TELEMETRY
 
@@ -60,8 +61,8 @@ def inputs(
 ) -> Inputs:
     return Inputs(
         spark,
-        spark.createDataFrame([tuple(row.get(name) for name in EVENTS.names) for row in events], EVENTS),
-        spark.createDataFrame([tuple(row.get(name) for name in TELEMETRY.names) for row in telemetry], TELEMETRY),
+        local.table(spark, (tuple(row.get(name) for name in EVENTS.names) for row in events), EVENTS),
+        local.table(spark, (tuple(row.get(name) for name in TELEMETRY.names) for row in telemetry), TELEMETRY),
     )
 
 

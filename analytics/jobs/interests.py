@@ -35,7 +35,7 @@ from pyspark.ml.feature import CountVectorizer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from gossamer.analytics import asked
+from gossamer.analytics import asked, local
 from gossamer.analytics.asked import Chosen
 from gossamer.analytics.inputs import Inputs
 from gossamer.analytics.jobs.advice import Advice
@@ -95,11 +95,10 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
             proposal = _propose(name, by_group[name], sizes[name], matched, inputs)
             for table, rows in zip((groups, listening, traffic), proposal, strict=True):
                 table += rows
-    frame = inputs.spark.createDataFrame
     return {
-        "interests": frame(groups, GROUPS),
-        "listening": frame(listening, LISTENING),
-        "traffic": frame(traffic, TRAFFIC),
+        "interests": local.table(inputs.spark, groups, GROUPS),
+        "listening": local.table(inputs.spark, listening, LISTENING),
+        "traffic": local.table(inputs.spark, traffic, TRAFFIC),
     }
 
 
@@ -158,8 +157,8 @@ def _clusters(matched: DataFrame, chosen: list[Chosen], events: int) -> dict[int
     some = matched.where(F.size("events") <= BROAD * events)
     if some.count() < 2:
         return {row["number"]: 0 for row in some.collect()}
-    weights = matched.sparkSession.createDataFrame(
-        [(each.number, float(each.subscriptions)) for each in chosen], "number INT, weight DOUBLE"
+    weights = local.table(
+        matched.sparkSession, [(each.number, float(each.subscriptions)) for each in chosen], "number INT, weight DOUBLE"
     )
     words = some.join(F.broadcast(weights), "number").withColumn("words", F.col("events").cast("array<string>"))
     # The events are the words, a selector is the text of those it matches: MLlib makes the vectors, sparse, in the JVM.
@@ -230,7 +229,7 @@ def _interests(inputs: Inputs, chosen: list[Chosen], kept: list[int], of: str) -
     """The name and the selector of each group: its members' selectors, merged. And again the group of each selector:
     one whose interest would be more than a selector may be is given up."""
     rows = [(place, each.selector) for each, place in zip(chosen, kept, strict=True) if place >= 0]
-    frame = inputs.spark.createDataFrame(rows, "place INT, selector STRING")
+    frame = local.table(inputs.spark, rows, "place INT, selector STRING")
     gathered = frame.groupBy("place").agg(F.sort_array(F.collect_list("selector")).alias("selectors"))
     merged = gathered.mapInArrow(_merge, "place INT, selector STRING").where("selector IS NOT NULL").collect()
     found = {row["place"]: row["selector"] for row in merged}
@@ -255,7 +254,7 @@ def _merged(selectors: list[str]) -> str | None:
 def _listen(inputs: Inputs, chosen: list[Chosen], interests: list[tuple[str, str]], of: str) -> list[list[str]]:
     """The groups that each selector has to listen to."""
     rows = [(place, each.selector) for place, each in enumerate(chosen)]
-    frame = inputs.spark.createDataFrame(rows, "place INT, selector STRING")
+    frame = local.table(inputs.spark, rows, "place INT, selector STRING")
     found = frame.mapInArrow(_listener(interests, of), "place INT, listens ARRAY<STRING>").orderBy("place").collect()
     return [row["listens"] for row in found]
 

@@ -35,6 +35,7 @@ will not help a slow receiver: give events keys. `buffer=` of a subscription is 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from gossamer.analytics import local
 from gossamer.analytics.inputs import Inputs
 from gossamer.analytics.jobs.advice import DEFAULT, Advice, setting
 from gossamer.analytics.jobs.plot import Plot
@@ -297,7 +298,7 @@ def _prediction(inputs: Inputs, buffers: DataFrame) -> DataFrame:
         for share in RECEIVERS
         for sender in (rates(row.sender_rate, share * row.sender_rate, row.r).sender,)
     ]
-    return inputs.spark.createDataFrame(predicted, PREDICTION)
+    return local.table(inputs.spark, predicted, PREDICTION)
 
 
 PREDICTION = (

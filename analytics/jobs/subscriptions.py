@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from gossamer.analytics import asked
+from gossamer.analytics import asked, local
 from gossamer.analytics.inputs import Inputs
 from gossamer.analytics.jobs.advice import Advice
 from gossamer.analytics.jobs.plot import Plot
@@ -100,7 +100,8 @@ def _churn(changed: DataFrame, width: int) -> DataFrame:
 
 def _judged(inputs: Inputs, parsed: DataFrame) -> DataFrame:
     sampled = asked.sample(inputs)
-    numbers = inputs.spark.createDataFrame(
+    numbers = local.table(
+        inputs.spark,
         [(each.number, each.group, each.selector) for each in asked.choose(inputs)],
         "number INT, `group` STRING, selector STRING",
     )
@@ -127,7 +128,7 @@ def _selectivity(judged: DataFrame) -> DataFrame:
     counted = judged.where("share IS NOT NULL").groupBy(band.alias("place")).agg(
         F.count("*").alias("selectors"), F.sum("subscriptions").alias("subscriptions")
     )  # fmt: skip
-    named = judged.sparkSession.createDataFrame(list(enumerate(names)), "place INT, band STRING")
+    named = local.table(judged.sparkSession, enumerate(names), "place INT, band STRING")
     return named.join(counted, "place", "left").fillna(0).orderBy("place").select("band", "selectors", "subscriptions")
 
 

@@ -77,7 +77,7 @@ def run(inputs: Inputs) -> dict[str, DataFrame]:
     seconds, width = per_second(inputs), width_s(inputs)
     first, end = span(inputs)
     publishers = _totals(seconds, ("group", "publisher"), end - first)
-    main = _windows(seconds, width)
+    main = _windows(seconds, width).persist()
     return {
         NAME: main,
         "by_group": _by_group(main),

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="analytics is NOT tested: pip install 'gossamer[analytics]'")
 
-from gossamer.analytics import asked
+from gossamer.analytics import asked, local
 from gossamer.analytics.inputs import Inputs, load
 from gossamer.analytics.jobs import interests, subscriptions
 from gossamer.analytics.schema import EVENTS, TELEMETRY
@@ -53,7 +53,7 @@ def by_hand(spark: Any) -> Inputs:
         told(21, "changed", "b", "symbol = 'B'"),
         told(22, "changed", "before", "symbol = 'D'"),
     ]
-    return Inputs(spark, spark.createDataFrame(events, EVENTS), spark.createDataFrame(telemetry, TELEMETRY))
+    return Inputs(spark, local.table(spark, events, EVENTS), local.table(spark, telemetry, TELEMETRY))
 
 
 def test_what_was_asked_for_is_told_by_hand(by_hand: Inputs) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def stores(log, postgres, tmp_path_factory):
 
 def shown(frame):
     """Rows as they can be compared: JSON is written by each database in its own way, and the store is another."""
-    found = [row.asDict() for row in frame.orderBy("id").collect()]
+    found = sorted(frame.toArrow().to_pylist(), key=itemgetter("id"))
     for row in found:
         del row["store"]
         for name in {"attributes", "annotation"} & row.keys():
