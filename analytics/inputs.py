@@ -20,13 +20,19 @@ from gossamer.messages.ids import SYSTEM_GROUP
 SLICES_A_CORE = 4
 _SAME = {"events": ["stream", "seq"], "telemetry": ["node", "type", "key", "published_ns", "deleted"]}
 """What tells one row from another. Telemetry has no stream and seq; but a hybrid clock gives no time twice."""
+_UNASKED = {"id", "rank", "body", "deleted", "store"}
+KEPT = {
+    "events": [name for name in TABLES["events"].names if name not in _UNASKED],
+    "telemetry": TABLES["telemetry"].names,
+}
+"""The columns that jobs ask for: no others are read, or kept."""
 
 
 @dataclass(frozen=True)
 class Inputs:
     spark: SparkSession
     events: DataFrame
-    """`schema.EVENTS`, without those of `$sys`. Bodies are null: no job looks into them."""
+    """Of `schema.EVENTS` the columns in `KEPT`, without the rows of `$sys`."""
     telemetry: DataFrame
     """`schema.TELEMETRY`."""
     notes: tuple[str, ...] = ()
@@ -61,9 +67,8 @@ def load(
         times = [None if time is None else nanoseconds(time) for time in (since, until)]
         read += [read_archive(spark, archive, table, *times) for archive in archives]
         if table == "events":
-            nothing = F.lit(None).cast("binary")
-            read = [each.where(F.col("group") != SYSTEM_GROUP).withColumn("body", nothing) for each in read]
-        found = reduce(DataFrame.unionByName, (each.select(*TABLES[table].names) for each in read))
+            read = [each.where(F.col("group") != SYSTEM_GROUP) for each in read]
+        found = reduce(DataFrame.unionByName, (each.select(*KEPT[table]) for each in read))
         return (found.dropDuplicates(_SAME[table]) if several else found).persist(StorageLevel.MEMORY_AND_DISK)
 
     return Inputs(spark, united("events"), united("telemetry"), notes)
@@ -87,7 +92,7 @@ def notes_on(urls: Sequence[str], master: str) -> tuple[str, ...]:
 def _read_store(
     spark: SparkSession, url: str, table: str, since: datetime | None, until: datetime | None, parts: int
 ) -> DataFrame:
-    columns = ",".join(name for name in TABLES[table].names if name != "body")
+    columns = ",".join(KEPT[table])
     reader = spark.read.format("gossamer").options(store=url, table=table, columns=columns, partitions=parts)
     for name, time in (("since", since), ("until", until)):
         if time is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
-MEMORY = "3g"
+MEMORY = "4g"
 """Of the JVM, which in local mode is all of Spark. Python's workers, of which there is one a core, come on top."""
 PARTS_A_CORE = 4
 """Of a shuffle in local mode: Spark's 200 are for clusters, and cost a small store minutes."""
@@ -75,6 +75,8 @@ def session(
         "spark.driver.extraJavaOptions": f"{logging} {SMALL_JAVA}" if small else logging,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Where each expression was written, told to the JVM in five calls: most of what it takes to put a query up.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -45,9 +45,9 @@ class Received(_Encoded, frozen=True, gc=False):
     """An `Event`, whatever it is asked for, and equal to one that says the same.
 
     But msgspec takes fields from where they lie, and has no hook to ask anybody: `msgspec.json.encode(event)`,
-    `to_builtins`, `asdict` and `astuple` find attributes that nobody has looked at as the MessagePack that they are, and
-    the JSON is none. Encode `event.to_cloudevent()`, or `event.attributes` and what else is wanted; once `attributes` has
-    been read, the event itself will do.
+    `to_builtins`, `asdict` and `astuple` find attributes that nobody has looked at as the MessagePack that they are,
+    and the JSON is none. Encode `event.to_cloudevent()`, or `event.attributes` and what else is wanted; once
+    `attributes` has been read, the event itself will do.
     """
 
     @property  # type: ignore[misc]
