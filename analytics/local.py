@@ -1,7 +1,7 @@
 """Rows that the driver has, as a table of Spark."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 def table(spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: StructType | str) -> DataFrame:
     """By way of Arrow: a plain list would be pickled, and Spark would start a Python process to read it."""
-    kind = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    kind = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
     fields = to_arrow_schema(kind)
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, fields, strict=True)]
