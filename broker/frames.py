@@ -48,7 +48,7 @@ def send_runs(packet: Packet, shared: dict[Spans, list[Subscriber]], loose: bool
     for spans, subscribers in shared.items():
         if len(subscribers) == 1:
             (subscriber,) = subscribers
-            subscriber.outlet.deliver(run_frame(packet, spans, (subscriber.sub,)))
+            subscriber.outlet.deliver(run_frame(packet, spans, (subscriber.sub,), loose))
             continue
         frames: dict[tuple[int, ...], bytes] = {}
         subs: dict[Any, list[int]] = {}
