@@ -33,7 +33,7 @@ from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
 from gossamer.messages.received import decode_received
 
-SESSION_VERSION = 1
+SESSION_VERSION = 2
 FRAME_BYTES_MAX = 16 * 2**20
 SELECTOR_LENGTH_MAX = 64 * 1024
 BUFFER_EVENTS_MAX = 1_000_000
