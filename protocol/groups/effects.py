@@ -14,13 +14,13 @@ class Send(Struct, frozen=True):
     message: Message
 
 
-class Deliver(Struct, frozen=True):
+class Deliver(Struct, frozen=True, gc=False):
     """Hand an event to the application, with the guarantees that were chosen."""
 
     event: Event
 
 
-class Omit(Struct, frozen=True):
+class Omit(Struct, frozen=True, gc=False):
     """In the order of deliveries: this one is not delivered, because one that obsoletes it is, or will be."""
 
     id: EventId
