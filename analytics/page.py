@@ -70,11 +70,10 @@ def _notes(notes: Sequence[str]) -> str:
 
 
 def _advice(found: Sequence[tuple[Section, Advice]], overview: Overview) -> str:
-    if found:
-        cards = "".join(_card(section, advice) for section, advice in found)
-    elif not overview.events:
-        cards = '<div class="card">Nothing was published in this time yet, so there is nothing to say about it.</div>'
-    else:
+    cards = "".join(_card(section, advice) for section, advice in found)
+    if not overview.events:  # what is advised then is what members told of themselves
+        cards = f'<div class="card">Nothing was published in this time yet.</div>{cards}'
+    elif not found:
         cards = '<div class="card">Nothing was seen that asks for a change.</div>'
     return f'<h2 id="advice">What to change</h2><div class="advice">{cards}</div>'
 
