@@ -26,16 +26,20 @@ why. An omission needs nothing here if it was obsolete, for what obsoleted it co
 """
 
 from collections.abc import Sequence
+from itertools import repeat
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from gossamer.messages.event import REACH_MAX, Head, Outline, Relation
 from gossamer.messages.ids import EventId, StreamId, group_of
+from gossamer.messages.packet import seqs_of
 from gossamer.protocol.obsolescence import Order, Told, named, order
 
 FAR_MAX = 4_096
 STREAMS_MAX = 4_096
 
 _WINDOW = (1 << REACH_MAX) - 1
+_key, _deleted = attrgetter("key"), attrgetter("deleted")
 
 
 class Left(NamedTuple):
@@ -83,9 +87,10 @@ class Shown:
     def __init__(self, *, far_max: int = FAR_MAX, streams_max: int = STREAMS_MAX) -> None:
         self.far_max = far_max
         self.streams_max = streams_max
-        self._slots: dict[Slot, tuple[EventId, Order | None]] = {}
-        self._keyed: dict[EventId, Slot] = {}
-        """The same, by id."""
+        self._slots: dict[Slot, tuple[StreamId, int, Order | None]] = {}
+        """The event of a key, and its place among others of the group."""
+        self._keyed: dict[tuple[StreamId, int], Slot] | None = None
+        """The same, by id, from the first time on that an event is named by its id."""
         self._recent: dict[StreamId, tuple[int, int]] = {}
         """Of events without a key: the last one of a stream, and a bit for each at and before it."""
         self._far: dict[EventId, None] = {}
@@ -118,15 +123,7 @@ class Shown:
         """Plain events of one stream were delivered, all that match and nothing that makes anything leave; without
         `events` none of them has a key."""
         if events:
-            seqs = [seq for first, last in ranges for seq in range(first, last + 1)]
-            last_of = {event.key: place for place, event in enumerate(events)}
-            for key, place in last_of.items():
-                if key is not None:
-                    self._set((stream, key), EventId(stream, seqs[place]), None, True, events[place].deleted)
-            if None in last_of:
-                for seq, event in zip(seqs[-REACH_MAX:], events[-REACH_MAX:], strict=True):
-                    if event.key is None:
-                        self._add(EventId(stream, seq))
+            self._on_keyed_run(stream, seqs_of(ranges), events)
         elif ranges:
             bits, last = 0, ranges[-1][1]
             for low, high in reversed(ranges):
@@ -141,17 +138,35 @@ class Shown:
             if len(self._recent) > self.streams_max:
                 del self._recent[next(iter(self._recent))]
 
+    def _on_keyed_run(self, stream: StreamId, seqs: Sequence[int], events: Sequence[Outline]) -> None:
+        """A batch changes the table in a few calls (as in protocol/conflation.py), unless something in it is deleted or
+        older than what is shown, or may be asked for by its id."""
+        newest = dict(zip(map(_key, events), seqs, strict=True))
+        if None in newest:
+            del newest[None]
+            for seq, event in zip(seqs[-REACH_MAX:], events[-REACH_MAX:], strict=True):
+                if event.key is None:
+                    self._add(EventId(stream, seq))
+        slots = list(zip(repeat(stream), newest))
+        known = max(filter(None, map(self._slots.get, slots)), default=(stream, -1))
+        if self._keyed is None and known[1] < seqs[0] and not any(map(_deleted, events)):
+            self._slots.update(zip(slots, zip(repeat(stream), newest.values(), repeat(None)), strict=True))
+            return
+        deleted = dict(zip(map(_key, events), map(_deleted, events), strict=True))
+        for slot, seq in zip(slots, newest.values(), strict=True):
+            self._set(slot, EventId(stream, seq), None, True, deleted[slot[1]])
+
     def shown(self) -> list[tuple[EventId, Head]]:
         """What is shown of each key now."""
         return [
-            (id, Head(name) if place is None else Head(name, place[0], Relation(group=True)))
-            for (_, name), (id, place) in self._slots.items()
+            (EventId(stream, seq), Head(name) if place is None else Head(name, place[0], Relation(group=True)))
+            for (_, name), (stream, seq, place) in self._slots.items()
         ]
 
     def shown_by(self, slot: Slot) -> EventId | None:
         """What a key is shown as."""
         known = self._slots.get(slot)
-        return None if known is None else known[0]
+        return None if known is None else EventId(*known[:2])
 
     def shows(self, slot: Slot) -> bool:
         """Whether a key is shown now."""
@@ -181,19 +196,21 @@ class Shown:
     def _set(self, slot: Slot, id: EventId, place: Order | None, matches: bool, deleted: bool) -> Verdict:
         known = self._slots.get(slot)
         if known is not None:
-            late = known[1] > place if known[1] is not None and place is not None else known[0].seq > id.seq
+            late = known[2] > place if known[2] is not None and place is not None else known[1] > id.seq
             if late:
                 return NOTHING  # obsolete by what is shown
-            del self._keyed[known[0]]
+            if self._keyed is not None:
+                del self._keyed[known[:2]]
         if matches and not deleted:
-            self._slots[slot] = id, place
-            self._keyed[id] = slot
+            self._slots[slot] = *id, place
+            if self._keyed is not None:
+                self._keyed[id] = slot
             return DELIVER
         if known is not None:
             del self._slots[slot]
         if matches:
             return DELIVER
-        return NOTHING if known is None else Verdict(False, (Left(slot[1], known[0], place is not None),))
+        return NOTHING if known is None else Verdict(False, (Left(slot[1], EventId(*known[:2]), place is not None),))
 
     def _add(self, id: EventId) -> Verdict:
         stream, seq = id
@@ -250,9 +267,9 @@ class Shown:
                     left[part.key] = verdict.left[0]
         for key in keys:
             known = self._slots.get((stream, key))
-            if known is not None and known[0].seq < first:
-                left[key] = Left(key, known[0])
-                self._drop(known[0])
+            if known is not None and known[1] < first:
+                left[key] = Left(key, EventId(*known[:2]))
+                self._drop(left[key].id)
         return Verdict(any(part.matches for part in parts), (*left.values(), *self._named(id, head)))
 
     def _named(self, by: EventId, head: Head) -> list[Left]:
@@ -260,6 +277,8 @@ class Shown:
         return [left for id in named(by, head.relation) if (left := self._drop(id)) is not None]
 
     def _drop(self, id: EventId) -> Left | None:
+        if self._keyed is None:
+            self._keyed = {known[:2]: slot for slot, known in self._slots.items()}
         slot = self._keyed.pop(id, None)
         if slot is not None:
             del self._slots[slot]

@@ -13,6 +13,7 @@ import asyncio
 import secrets
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from gossamer.messages import session
 from gossamer.messages.errors import GossamerError, Superseded, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId
+from gossamer.messages.packet import seqs_of
 from gossamer.messages.session import Counts, Items, Notice, Policy, Reached, Run, Start, Subscribe, Taken
 from gossamer.protocol.delivery import Arrival, Feed, Item
 from gossamer.protocol.durable import HOLDER_BITS
@@ -446,9 +448,9 @@ class Subscription:
         stream, track = run.stream, self._track
         had = track.had(stream)
         if run.ranges[0][0] <= had:  # from the broker before this one
-            events = [event for event in events if event.id is not None and event.id.seq > had]
+            events = events[bisect_right(seqs_of(run.ranges), had) :]
         if not run.loose:
-            track.came(stream, events)
+            track.came(stream, seqs_of(run.ranges)[-len(events) :], events)
         self._put(Portion(events, True), run.loose, {stream: run.ranges[-1][1]})
 
     def on_items(self, items: Items) -> None:

@@ -5,8 +5,11 @@ everything of all other streams was had, or was not wanted. It comes from broker
 how far a subscription is (`Reached`); so it moves, though nothing may match for hours.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import repeat
+from operator import attrgetter
 from typing import Any, Literal
 
 from gossamer.messages.errors import UsageError
@@ -20,6 +23,8 @@ SHOWN_MAX = 100_000
 AHEAD_NS = 60 * 10**9
 """Publishers' clocks may be ahead of the loggers' by this (protocol/clock.py)."""
 TIME, LATEST = "time_ns", "latest"
+
+_key, _deleted = attrgetter("key"), attrgetter("deleted")
 
 Position = dict[str, int]
 Beginning = Literal["new", "all", "latest"] | datetime | Mapping[str, int]
@@ -127,14 +132,18 @@ class Track:
             del positions[oldest]
             self._shown.pop(oldest, None)
 
-    def came(self, stream: StreamId, events: Sequence[Event]) -> None:
-        """Plain events of one stream."""
-        if self.filtered and any(event.key is not None for event in events):
-            shown = self._shown.setdefault(stream, {})
-            for event in events:
-                if event.key is not None:
-                    shown.pop(event.key, None)
-                    shown[event.key] = -1 if event.deleted else event.id[1]  # type: ignore[index]
+    def came(self, stream: StreamId, seqs: Sequence[int], events: Sequence[Event]) -> None:
+        """Plain events of one stream, and their numbers."""
+        if not self.filtered:
+            return
+        newest: dict[str | None, int] = dict(zip(map(_key, events), seqs, strict=False))
+        if any(map(_deleted, events)):
+            newest = {event.key: -1 if event.deleted else seq for event, seq in zip(events, seqs, strict=False)}
+        newest.pop(None, None)
+        if newest:
+            shown: dict[Any, int] = self._shown.setdefault(stream, {})
+            deque(map(shown.pop, newest, repeat(None)), maxlen=0)  # what was shown last goes last
+            shown.update(newest)
             while len(shown) > SHOWN_MAX:
                 del shown[next(iter(shown))]
 
@@ -143,7 +152,7 @@ class Track:
         relation, key = event.relation, event.key
         assert event.id is not None
         if relation is None or not relation.group:
-            self.came(event.id.stream, [event])
+            self.came(event.id.stream, [event.id.seq], [event])
         elif self.filtered and key is not None:
             self._shown_in_group.pop(key, None)
             if not event.deleted:

@@ -1,8 +1,10 @@
 """What a subscription gets when what it was shown is no longer true."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gossamer.messages.event import REACH_MAX, Commit, Head, Relation
+from gossamer.messages.event import REACH_MAX, Commit, Head, Outline, Relation
 from gossamer.messages.ids import EventId
 from gossamer.protocol.shown import DELIVER, NOTHING, Left, Shown, Verdict
 
@@ -110,7 +112,10 @@ def test_memory_is_that_of_what_is_shown():
     shown = Shown(far_max=10, streams_max=3)
     for seq in range(500):
         fed(shown, f"a{seq}:k{seq}{'+' if seq < 400 else '-'}")
-    assert len(shown._slots) == len(shown._keyed) == 400
+    assert len(shown._slots) == 400
+    assert shown._keyed is None, "nobody has asked for any of them by its id"
+    fed(shown, "b0:-<a0")
+    assert len(shown._slots) == len(shown._keyed) == 399
     for seq in range(500, 900):
         fed(shown, f"a{seq}:k{seq - 500}-")
     assert shown._slots == shown._keyed == {}
@@ -119,6 +124,28 @@ def test_memory_is_that_of_what_is_shown():
     assert len(shown._far) == 10
     assert len(shown._recent) == 3
     assert shown._recent[B[:-1] + "g"] == (0, 1)
+
+
+outline = st.builds(Outline, key=st.sampled_from([None, "x", "y", "z"]), deleted=st.sampled_from([False] * 9 + [True]))
+stretches = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 3), st.booleans()))
+
+
+@given(events=st.lists(outline, min_size=20, max_size=20), stretches=stretches)
+def test_a_run_shows_what_its_events_show_one_by_one(events, stretches):
+    """Also one that comes again in part, and one after an event that names others, which may be of a run."""
+    at_once, one_by_one = Shown(), Shown()
+    reached = 0
+    for count, back, names in stretches:
+        first = max(0, reached - back)
+        seqs = range(first, min(first + count, len(events)))
+        reached = max(reached, seqs.stop)
+        at_once.on_run(A, [(seq, seq) for seq in seqs], [events[seq] for seq in seqs])
+        for seq in seqs:
+            one_by_one.on_event(EventId(A, seq), Head(events[seq].key), True, events[seq].deleted)
+        if names:
+            naming = EventId(B, reached), Head(None, None, Relation(ids=(EventId(A, reached - 1),))), False, False
+            assert at_once.on_event(*naming) == one_by_one.on_event(*naming)
+        assert {id: head.key for id, head in at_once.shown()} == {id: head.key for id, head in one_by_one.shown()}
 
 
 def test_what_is_beyond_memory_is_not_missed_in_time():

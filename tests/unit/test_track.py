@@ -28,7 +28,7 @@ def test_another_broker_is_told_what_has_come_and_what_is_shown():
     track = Track(None, filtered=True)
     track.start()
     track.reached(1_000, {})
-    track.came(S, [quote(1, "x"), quote(2, "y"), quote(3, "z"), quote(4, "z", deleted=True), quote(5)])
+    track.came(S, range(1, 6), [quote(1, "x"), quote(2, "y"), quote(3, "z"), quote(4, "z", deleted=True), quote(5)])
     track.came_one(quote(6, "w", group=True))
     track.left([("x", EventId(S, 1), False)])
     track.moved(S, 6)
@@ -49,7 +49,7 @@ def test_who_has_not_come_to_the_end_begins_again_where_it_is():
     assert track.start() == Start({S: 3}, 1_000)
     latest = Track(Start(latest=True), filtered=True)
     latest.start()
-    latest.came(S, [quote(1, "x")])
+    latest.came(S, [1], [quote(1, "x")])
     latest.moved(S, 1)
     assert latest.start() == Start(latest=True, shown=((EventId(S, 1), Head("x")),))
     assert latest.position([]) == {"latest": 1}
