@@ -115,13 +115,14 @@ class Deliveries:
                 subscriber.feed.shown.on_event(id, head, True, False)
             else:
                 group.dispatch.preset(key, id, head)
-        since_ns = max(1, start.since_ns - SLACK_NS) if start.since_ns else 0
         subscriber.feed.behind = True
         group.behind[key] = self._waiting[key] = None
-        subscriber.reading = reading = Reading(key, subscriber.group, str(subscriber.selector), positions)
-        if start.latest:
-            positions = self.progress.of(subscriber.group)
-            since_ns = max(time_ns() - SLACK_NS, self._recent.born_ns)
+        base = {} if start.latest else positions
+        subscriber.reading = reading = Reading(key, subscriber.group, str(subscriber.selector), base)
+        since_ns = start.since_ns
+        if start.latest and not since_ns:
+            positions, since_ns = self.now(subscriber.group)
+        since_ns = max(1, since_ns - SLACK_NS) if since_ns else 0
         if has_loggers and not (
             resumes and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
         ):
@@ -138,6 +139,10 @@ class Deliveries:
                 reading.put(Missing(stretch.stream, position + 1, stretch.first - 1, True))
             reading.put(Piece(stretch if position is None else stretch.beyond(position), True))
             reached[stretch.stream] = stretch.last
+
+    def now(self, group: str) -> tuple[dict[StreamId, int], int]:
+        """Where one begins who begins with the latest: how far each stream is, and when others begin."""
+        return self.progress.of(group), max(time_ns(), self._recent.born_ns + SLACK_NS)
 
     def update(self, subscriber: Subscriber, selector: str) -> None:
         """From the next event on it is the new selector that counts; what is shown stays so until it is obsolete."""
@@ -626,13 +631,16 @@ class Deliveries:
                     self._tell(subscriber, obsoleted=False)
                     continue
                 if subscriber.untold:
-                    subscriber.untold = False
-                    every = dict(list(self.progress.of(name).items())[:POSITIONS_MAX])
-                    subscriber.outlet.deliver(encode(Reached((subscriber.sub,), now_ns, every)))
+                    self._tell_reached(subscriber, now_ns)
                 elif reached:
                     subs.setdefault(subscriber.outlet, []).append(subscriber.sub)
             for outlet, each in subs.items():
                 outlet.deliver(encode(Reached(tuple(each), now_ns, reached)))
+
+    def _tell_reached(self, subscriber: Subscriber, now_ns: int) -> None:
+        subscriber.begins = subscriber.untold = False
+        every = dict(list(self.progress.of(subscriber.group).items())[:POSITIONS_MAX])
+        subscriber.outlet.deliver(encode(Reached((subscriber.sub,), now_ns, every)))
 
     # What goes out --------------------------------------------------------------------------------------------------
 
@@ -679,6 +687,8 @@ class Deliveries:
                 self._read_on(group, subscriber)
                 if feed.behind and not len(feed):
                     break  # all that was read is sent
+        if subscriber.begins and subscriber.untold and not len(feed):
+            self._tell_reached(subscriber, time_ns())
 
     def _tell(self, subscriber: Subscriber, *, obsoleted: bool = True) -> None:
         """Tell what was lost, and (or only with that) how many were obsolete, if that is not known."""

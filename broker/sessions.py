@@ -56,6 +56,7 @@ from gossamer.messages.session import (
     Ping,
     Pong,
     Publish,
+    Reached,
     Refusal,
     Resend,
     Start,
@@ -68,7 +69,7 @@ from gossamer.messages.session import (
     decode_from_client,
     encode,
 )
-from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, beginning, durable_id, whole
+from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, beginning, durable_id, newest, whole
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
 from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Hold, Input, Mark
 from gossamer.protocol.node import Node
@@ -610,7 +611,10 @@ class Sessions:
         start: dict[StreamId, int] | None = None
         if message.start is not None and not message.held:
             start = dict(message.start.positions)
-            if not message.start.latest:
+            if message.start.latest:
+                start, since_ns = self.deliveries.now(session.group)
+                start |= {newest(session.group): 0, beginning(session.group)[0]: since_ns}
+            else:
                 start[whole(session.group)] = 0
                 times = zip(beginning(session.group), (message.start.since_ns, message.start.published_ns), strict=True)
                 start |= {name: time_ns for name, time_ns in times if time_ns}
@@ -630,17 +634,25 @@ class Sessions:
         known = dict(attached.vector)
         owed = known.pop(whole(session.group), None) is not None
         since_ns, published_ns = (known.pop(name, 0) for name in beginning(session.group))
+        start = message.start or Start()
+        began_with_latest, taken = (entry := newest(session.group)) in known, known.pop(entry, 0)
+        latest = began_with_latest and not taken and (start.latest or not message.held)
+        if began_with_latest and not latest:
+            since_ns = 0
         if attached.new:
             owed = message.start is not None
-        if not attached.new or message.start is None:
-            vector, start = known, message.start or Start()
+        if latest or not attached.new or message.start is None:
+            vector = known
             if not since_ns:  # of what began while it was away it is owed everything, too
                 others = (name for name in self._node.receiver.streams if group_of(name) == session.group)
                 vector = {**dict.fromkeys(others, -1), **known}
             if message.held:  # what has come and is not taken yet waits at the client
                 vector |= {stream: max(last, vector.get(stream, -1)) for stream, last in start.positions.items()}
-            message = msgspec.structs.replace(message, start=Start(vector, since_ns, published_ns, shown=start.shown))
-        if self._subscribe(session, message, None if owed else self._node.receiver.retired.__contains__):
+            begins = Start(vector, since_ns, published_ns, latest, start.shown)
+            message = msgspec.structs.replace(message, start=begins)
+        if self._subscribe(session, message, None if owed or latest else self._node.receiver.retired.__contains__):
+            if start.latest and not latest:  # it has had them, and what it takes counts from now on
+                self.send(session, encode(Reached((message.sub,), 0, {})))
             self._durables[name] = session, message.sub, epoch
             session.durables[message.sub] = name
         else:

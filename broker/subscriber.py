@@ -32,6 +32,7 @@ class Subscriber:
     __slots__ = (
         "_asked",
         "at",
+        "begins",
         "buffer",
         "feed",
         "gaps",
@@ -69,6 +70,8 @@ class Subscriber:
         self.told = (0, 0)
         self.gaps: dict[StreamId, Gap] = {}
         """What fell out of the log before it was read, of each stream, and it has not been told."""
+        self.begins = wanted.start is not None
+        """It has never been live, so its client does not know yet that it has come so far."""
         self.untold = False
         """It is live again, and has not been told so."""
         self.reading: Reading | None = None

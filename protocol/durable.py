@@ -66,6 +66,17 @@ def beginning(group: str) -> tuple[StreamId, StreamId]:
     return f"{group}/~since", f"{group}/~published"
 
 
+def newest(group: str) -> StreamId:
+    """An entry for who began with the latest: 0 while it is owed the newest event of each key, 1 when it has taken all.
+    Until then its bookmark stays as it was when it began, with the time in the first entry of `beginning`: what is
+    newest up to there is read anew, and then what came since. From then on it is one that began with what came."""
+    return f"{group}/~newest"
+
+
+def _names_what_is_over(vector: Mapping[StreamId, int], group: str) -> bool:
+    return whole(group) in vector or vector.get(newest(group)) == 0
+
+
 class _Attaching:
     """A subscription whose bookmark is being asked for."""
 
@@ -184,6 +195,8 @@ class Durables:
         if held is not None and held.epoch == epoch:
             if whole(group_of_durable(name)) not in held.vector:
                 vector = {stream: last for stream, last in vector.items() if not self._is_over(stream)}
+            if (entry := newest(group_of_durable(name))) in held.vector:  # who has not taken them says nothing yet
+                vector = {**vector, entry: 1}
             held.mark(vector)
 
     def detach(self, name: NodeId, epoch: int, forget: bool) -> None:
@@ -204,7 +217,7 @@ class Durables:
     def retire(self, stream: StreamId) -> None:
         """Everyone has it, these too."""
         for held in self.held.values():
-            if whole(group_of(stream)) not in held.vector:
+            if not _names_what_is_over(held.vector, group_of(stream)):
                 held.forget(stream)
             elif stream in held.vector:
                 self._over.append((self._ctx.now + self._ctx.config.expire_s, stream))
@@ -394,7 +407,7 @@ class Bookmarks:
 
     def retire(self, stream: StreamId) -> None:
         for vector in self.positions.values():
-            if whole(group_of(stream)) not in vector:
+            if not _names_what_is_over(vector, group_of(stream)):
                 vector.pop(stream, None)
 
     def forget(self, stream: StreamId) -> None:

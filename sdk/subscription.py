@@ -425,7 +425,7 @@ class Subscription:
             return None
         with self._lock:
             untaken = self._untaken([*self._in_hand, *self._current])
-            position = self._track.position([*untaken, *(self._undone or ())])
+            position = self._track.taken([*untaken, *(self._undone or ())])
         moved = {name: last for name, last in position.items() if last > self._told.get(name, -1) and "/" in name}
         if not moved:
             return None

@@ -65,7 +65,9 @@ def _position(position: Mapping[Any, Any], group: str) -> Start:
 class Track:
     """One subscription's positions, over all its sessions."""
 
-    __slots__ = ("_before", "_said", "_shown", "_shown_in_group", "_since_ns", "_start", "filtered", "positions")
+    __slots__ = (
+        "_before", "_newest_upto", "_said", "_shown", "_shown_in_group", "_since_ns", "_start", "filtered", "positions",
+    )  # fmt: skip
 
     def __init__(self, start: Start | None, filtered: bool) -> None:
         self._start = start
@@ -76,6 +78,8 @@ class Track:
         self._before: dict[StreamId, int] = dict(self.positions)
         """What had come when this session began: that may come again."""
         self._since_ns = 0 if start is None else start.since_ns
+        self._newest_upto: dict[StreamId, int] = {}
+        """Who began with the latest, and has come to where its broker is: behind this it has taken the newest."""
         self._said = False
         self._shown: dict[StreamId, dict[str, int]] = {}
         self._shown_in_group: dict[str, tuple[EventId, int | float | None, int]] = {}
@@ -104,6 +108,17 @@ class Track:
                 positions[stream] = seq - 1
         return {TIME: self._since_ns, **positions}
 
+    def taken(self, untaken: Iterable[EventId]) -> Position:
+        """For the loggers, of a durable one. If it began with the newest event of each key it says nothing before it
+        has taken all of those: they stand before the place where its bookmark begins."""
+        if self._start is not None and self._start.latest:
+            return {}
+        positions = self.position(untaken)
+        if any(positions.get(stream, last) < last for stream, last in self._newest_upto.items()):
+            return {}
+        self._newest_upto = {}
+        return positions
+
     def _showing(self) -> Iterable[tuple[EventId, Head]]:
         for stream, keys in self._shown.items():
             for key, seq in keys.items():
@@ -115,10 +130,13 @@ class Track:
     # What is heard --------------------------------------------------------------------------------------------------
 
     def reached(self, time_ns: int, positions: Mapping[StreamId, int]) -> None:
+        latest = self._start is not None and self._start.latest
         self._start = None
         self._since_ns = max(self._since_ns, time_ns)
         for stream, last in positions.items():
             self.moved(stream, last)
+        if latest:
+            self._newest_upto = dict(self.positions)
 
     def had(self, stream: StreamId) -> int:
         """Up to where a stream had come before this session."""

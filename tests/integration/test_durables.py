@@ -257,3 +257,50 @@ def test_one_that_began_at_a_time_comes_back_to_what_was_over_before_it_began(no
             assert await some(node, 1, durable="since") == [9]
 
     run(main)
+
+
+def test_one_that_began_at_a_saved_position_comes_back_to_what_was_over_before_it_began(node):
+    async def main():
+        await left_behind(node, 0, 3)
+        async with gossamer.connect(node.url) as client:
+            sub = await client.subscribe("n >= 0", start="all")
+            assert await take(sub, 3) == [0, 1, 2]
+            while not sub.position["time_ns"]:
+                await asyncio.sleep(0.05)
+            position = sub.position
+        await left_behind(node, 3, 6)
+        await left_behind(node, 6, 8)
+        assert await some(node, 1, durable="saved", start=position) == [3]
+        assert sorted(await some(node, 3, durable="saved")) == [4, 5, 6], "cut off, and nothing is left out"
+        assert sorted(await some(node, 1, durable="saved")) == [7], "and nothing comes that was before"
+
+    run(main)
+
+
+def test_one_that_began_with_the_latest_comes_back_to_what_was_over_before_it_began(node):
+    options = {"durable": "latest", "start": "latest"}
+
+    async def main():
+        async with gossamer.connect(node.url) as client:
+            for n, key in enumerate("abca"):
+                await client.publish({"n": n}, key=key, ack="logged")
+            stream = client.stream
+        await over(node, stream)
+        async with gossamer.connect(node.url) as early:
+            for n, key in ((4, "d"), (5, "d"), (6, None)):
+                await early.publish({"n": n}, key=key, ack="logged")
+            assert await some(node, 2, **options) == [1, 2]
+            await early.publish({"n": 7}, ack="logged")
+            await early.publish({"n": 8}, key="e", ack="logged")
+            async with gossamer.connect(node.url) as client:
+                sub = await client.subscribe("n >= 0", **options)
+                came = await take(sub, 6)
+                assert sorted(came[:4]) == [1, 2, 3, 5], "the newest of each key, as it was when it began"
+                assert came[4:] == [7, 8], "and all that came since"
+                while "latest" in sub.position:  # until it is told that it has come to where its broker is
+                    await asyncio.sleep(0.05)
+            for n in (9, 10):
+                await early.publish({"n": n}, ack="logged")
+                assert await some(node, 1, **options) == [n], "and then it is one like any other"
+
+    run(main)

@@ -4,7 +4,7 @@ import pytest
 
 from gossamer.messages.errors import UsageError
 from gossamer.messages.wire import Bookmark, Bookmarked, Data, Member, Position, Recall, Recalled, Roster
-from gossamer.protocol.durable import PATIENCE_ROUNDS, Durables, Held, durable_id, whole
+from gossamer.protocol.durable import PATIENCE_ROUNDS, Durables, Held, durable_id, newest, whole
 from gossamer.protocol.effects import Attached, Detached, Marked, Persist, Stored
 from gossamer.protocol.inputs import Attach, Detach, Mark, Persisted, Wake
 from gossamer.protocol.membership import Membership
@@ -245,3 +245,20 @@ def test_a_stream_that_is_over_is_named_no_longer_than_a_log_may_have_it():
     ctx.now = 101.0
     durables.on_round()
     assert held.vector == {whole("default"): 0}
+
+
+def test_who_is_owed_the_newest_has_taken_them_when_it_tells_of_anything():
+    """Until then it names where it began, also of streams that are over by now."""
+    ctx, over = context("a"), []
+    membership = Membership(ctx, (), False, None, None, lambda *_: None)
+    durables = Durables(ctx, membership, lambda _: {}, over.__contains__)
+    name, other = durable_id("default", "x"), durable_id("default", "y")
+    owed = durables.held[name] = Held(1, 0, {newest("default"): 0, S: 9}, True, 0)
+    plain = durables.held[other] = Held(1, 0, {S: 9}, True, 0)
+    over.append(S)
+    durables.retire(S)
+    assert (owed.vector, plain.vector) == ({newest("default"): 0, S: 9}, {})
+    durables.mark(name, 1, {S: 10, "default/t": 3})
+    assert owed.vector == {newest("default"): 1, S: 9, "default/t": 3}
+    durables.retire(S)
+    assert owed.vector == {newest("default"): 1, "default/t": 3}

@@ -53,5 +53,10 @@ def test_who_has_not_come_to_the_end_begins_again_where_it_is():
     latest.moved(S, 1)
     assert latest.start() == Start(latest=True, shown=((EventId(S, 1), Head("x")),))
     assert latest.position([]) == {"latest": 1}
+    assert latest.taken([]) == {}, "it may have more to read"
     latest.reached(1_000, {T: 4})
     assert latest.position([]) == {"time_ns": 1_000, S: 1, T: 4}
+    latest.moved(T, 5)
+    assert latest.taken([EventId(S, 1), EventId(T, 5)]) == {}, "one of the newest is not taken"
+    assert latest.taken([EventId(T, 5)]) == {"time_ns": 1_000, S: 1, T: 4}
+    assert latest.taken([EventId(S, 1)]) == {"time_ns": 1_000, S: 0, T: 5}, "it is one like any other"
