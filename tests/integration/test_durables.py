@@ -291,7 +291,7 @@ def test_one_that_began_with_the_latest_comes_back_to_what_was_over_before_it_be
                 await early.publish({"n": n}, key=key, ack="logged")
             assert await some(node, 2, **options) == [1, 2]
             await early.publish({"n": 7}, ack="logged")
-            await early.publish({"n": 8}, key="e", ack="logged")
+            await publish(node.url, 8, 9, key="e")  # a stream that began while it was away
             async with gossamer.connect(node.url) as client:
                 sub = await client.subscribe("n >= 0", **options)
                 came = await take(sub, 6)
