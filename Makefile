@@ -18,7 +18,7 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,analytics]' 2>$(VENV)/pip.log || { cat $(VENV)/pip.log >&2; exit 1; }
 	@touch $@
 
-demo: $(READY)       ## the whole story in a minute: a mesh of processes, fast and slow consumers, a broker killed
+demo: $(READY)       ## the story in a minute: a mesh of processes, fast and slow consumers, a broker killed; then a report of it
 	@$(BIN)/gossamer demo --report build/demo
 
 # What computes shares the cores; what has processes of its own has the machine to itself.
