@@ -510,6 +510,7 @@ class Sessions:
     def _on_publish(self, session: Session, message: Publish) -> Iterator[Input]:
         packet = message.packet
         self._published[session] = None
+        session.told = None  # each is answered, one that we have already, too: its client counts those under way
         if packet.stream != session.stream:
             raise PeerError(f"{session.client} published on {packet.stream}, which is not its stream")
         reason = self._unfit(session, packet)
@@ -738,7 +739,7 @@ class Sessions:
         outgoing = self._node.sender.streams.get(session.stream)
         sent = max(session.safe, -1 if outgoing is None else outgoing.next - 1)
         told = (sent, session.logged, session.safe)
-        if told != session.told and session.place in self._sessions:
+        if told != session.told and session.welcomed and session.place in self._sessions:
             session.told = told
             self.send(session, encode(Acks(*told)))
 

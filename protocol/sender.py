@@ -134,6 +134,7 @@ class Sender:
         outgoing = self.streams.setdefault(stream, Outgoing(stream, adopted=True))
         outgoing.next = max(outgoing.next, following)
         outgoing.closed = False
+        self._tell_again(outgoing)
 
     def claim(self, stream: StreamId, holder: str, held: bool, following: int) -> None:
         """A client wants to publish under a name: from here on, if the loggers let it."""
@@ -150,8 +151,15 @@ class Sender:
             return
         outgoing.closed = False
         outgoing.following = max(outgoing.following, following)
+        self._tell_again(outgoing)
         if outgoing.numbers.last >= 0:
             self._on_numbers(outgoing, outgoing.numbers)
+
+    def _tell_again(self, outgoing: Outgoing) -> None:
+        """A client is back: what was acknowledged when it was not listening, nothing else would tell it of."""
+        if outgoing.acked >= 0:
+            logged = self._membership.has_loggers and outgoing.unlogged_last < 0
+            self._ctx.emit(Acked(outgoing.stream, outgoing.acked, "logged" if logged else "safe"))
 
     def _on_numbers(self, outgoing: Outgoing, numbers: Numbering) -> None:
         """Tell a client which numbers it has, if it waits for some."""

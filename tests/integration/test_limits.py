@@ -184,6 +184,18 @@ def test_a_packet_of_another_stream_is_dropped(start):
         raw.hear(Subscribed)
 
 
+def test_a_packet_that_is_sent_again_is_answered_again(start):
+    """Its client counts what is under way, and would wait for ever."""
+    runtime = start()
+    with Raw(runtime.clients.address) as raw:
+        raw.enter().publish(event(raw.stream))
+        while raw.hear(Acks).safe != 0:  # after that nothing is left to be said of it
+            pass
+        for _ in range(2):
+            raw.publish(event(raw.stream))
+            assert raw.hear(Acks).sent == 0
+
+
 def test_nobody_has_a_name_to_publish_by_in_the_group_of_telemetry(start):
     runtime = start()
     with Raw(runtime.clients.address) as raw:

@@ -9,6 +9,7 @@ import gossamer
 from gossamer.messages.wire import Span
 from gossamer.protocol.config import Config
 from gossamer.sdk.embedded import Embedded
+from gossamer.sdk.transport import FLYING_MAX
 from processes import BRISK, until
 
 SCRIPT = Path(__file__).with_name("named_publisher.py")
@@ -106,6 +107,31 @@ def test_a_spool_whose_name_was_taken_meanwhile_is_not_sent(node, tmp_path):
             await client.publish({"n": 1}, ack="logged")
         with pytest.raises(gossamer.Superseded):
             await gossamer.connect(node.url, publisher="feed", spool=spool)
+
+    run(main)
+
+
+async def fall_silent(client):
+    """It ends as if it were killed."""
+    client._transport._send = lambda _: None
+    await client.close()
+
+
+def test_a_spool_of_what_this_broker_has_logged_already_is_soon_empty(node, tmp_path, monkeypatch):
+    """More packets than may be under way, none of which is news to the broker."""
+
+    async def main():
+        spool = tmp_path / "spool"
+        first = await gossamer.connect(node.url, publisher="feed", spool=spool)
+        monkeypatch.setattr(first._transport._spool, "forget", lambda _: None)
+        for n in range(3 * FLYING_MAX):
+            await first.publish({"n": n}, ack="logged")
+        await fall_silent(first)
+        async with gossamer.connect(node.url, publisher="feed", spool=spool) as second:
+            assert second.pending == 3 * FLYING_MAX
+            await second.flush("logged")
+            assert await second.publish({"n": -1}, ack="logged") == ("default/feed", 3 * FLYING_MAX)
+            assert not second._transport._spool.unlogged
 
     run(main)
 

@@ -483,6 +483,37 @@ def test_what_was_logged_while_it_was_published_elsewhere_is_logged_when_it_come
     assert Acked(S, 9, "logged") in bench.did()
 
 
+def test_a_client_that_is_back_hears_what_was_acknowledged_meanwhile():
+    bench = Bench()
+    bench.sender.adopt(S, 0)
+    bench.sender.forward(packet(0, 3))
+    bench.ack(3)
+    bench.did()
+    bench.sender.adopt(S, 2)
+    assert bench.did() == [Acked(S, 3, "logged")]
+
+
+def test_a_client_that_claims_its_name_again_hears_what_was_acknowledged_meanwhile():
+    bench = claimed()
+    bench.read()
+    bench.granted(1, 9)
+    bench.sender.forward(packet(0, 3, stream=NAMED))
+    bench.ack(3, "L", NAMED)
+    bench.did()
+    bench.sender.claim(NAMED, "me-1", True, 0)
+    assert Acked(NAMED, 3, "logged") in bench.did()
+
+
+def test_a_client_that_is_back_hears_of_nothing_logged_where_nobody_logs():
+    bench = Bench(brokers="a", loggers="", faults=1)
+    bench.sender.adopt(S, 0)
+    bench.sender.forward(packet(0, 3))
+    bench.ack(3, "a")
+    bench.did()
+    bench.sender.adopt(S, 0)
+    assert bench.did() == [Acked(S, 3, "safe")]
+
+
 def test_a_client_that_is_done_gives_its_numbers_back():
     bench = claimed()
     bench.read()
