@@ -38,7 +38,7 @@ from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import SYSTEM_GROUP, EventId, NodeId, StreamId, group_of
 from gossamer.messages.packet import Packet
-from gossamer.messages.session import POSITIONS_MAX, Counts, Gap, Reached, Run, Start, Subscribe, encode
+from gossamer.messages.session import POSITIONS_MAX, Began, Counts, Gap, Reached, Run, Start, Subscribe, encode
 from gossamer.messages.wire import Page, Stretch
 from gossamer.protocol.delivery import Arrival
 from gossamer.protocol.inputs import Consult
@@ -122,6 +122,9 @@ class Deliveries:
         since_ns = start.since_ns
         if start.latest and not since_ns:
             positions, since_ns = self.now(subscriber.group)
+        if start.latest and len(positions) <= POSITIONS_MAX:
+            subscriber.outlet.deliver(encode(Began(subscriber.sub, since_ns, positions)))
+            reading.began = Reached((subscriber.sub,), since_ns, positions)
         since_ns = max(1, since_ns - SLACK_NS) if since_ns else 0
         if has_loggers and not (
             resumes and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
@@ -541,6 +544,8 @@ class Deliveries:
                 self.readings.fail(reading, now, f"{logger} lacks what comes before {HELD_BYTES_MAX} bytes")
             elif replay.phase != phase:
                 reading.due_at = now
+                if phase == "newest" and reading.began is not None:
+                    reading.put(reading.began)
             elif replay.at_end and phase == "read" and not replay.heading:
                 self._attach(self._groups[reading.group], subscriber)
                 replay.until(self.progress.of(reading.group))
@@ -569,6 +574,12 @@ class Deliveries:
                 self._offer_one(group, subscriber, arrival, matches)
             return True
         piece = reading.pieces[0]
+        if isinstance(piece, Reached):
+            if len(subscriber.feed):
+                return False  # what is in the queue comes first
+            reading.pieces.popleft()
+            subscriber.outlet.deliver(encode(piece))
+            return True
         if isinstance(piece, Missing):
             reading.skip(piece)
             if piece.owed:

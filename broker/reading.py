@@ -16,6 +16,7 @@ from gossamer.matching.stretching import RELATED
 from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import EventId, NodeId, StreamId, group_of
 from gossamer.messages.packet import outlines
+from gossamer.messages.session import Reached
 from gossamer.messages.wire import PAGE_BYTES_MAX, SELECTORS_MAX, Page, Read, Span, Stretch
 from gossamer.protocol.delivery import Arrival, Intake, arrival_of, slot_of
 from gossamer.protocol.inputs import Consult
@@ -45,8 +46,8 @@ class Reading:
     """What one subscription has read, and is to be offered."""
 
     __slots__ = (
-        "_base", "_matching", "asked", "bytes", "due_at", "group", "intake", "key", "moves", "offered", "pause_s",
-        "pieces", "ready", "replay", "selector", "tries", "waits_ns",
+        "_base", "_matching", "asked", "began", "bytes", "due_at", "group", "intake", "key", "moves", "offered",
+        "pause_s", "pieces", "ready", "replay", "selector", "tries", "waits_ns",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +61,9 @@ class Reading:
         """None: all that is to be read was at hand."""
         self.offered: dict[StreamId, int] = {}
         """The last seq of each stream that was made ready since then; what comes again is left out."""
-        self.pieces: deque[Piece | Missing] = deque()
+        self.began: Reached | None = None
+        """Of one that begins with the latest: where it is when it has had what was newest then."""
+        self.pieces: deque[Piece | Missing | Reached] = deque()
         self.ready: deque[tuple[Arrival, bool]] = deque()
         """What is next, and whether it matches."""
         self.bytes = 0
@@ -111,7 +114,7 @@ class Reading:
         """Whether something is to be offered."""
         return bool(self.ready or self.pieces)
 
-    def put(self, piece: "Piece | Missing") -> None:
+    def put(self, piece: "Piece | Missing | Reached") -> None:
         self.pieces.append(piece)
         if isinstance(piece, Piece):
             self.bytes += len(piece.stretch.blob)
@@ -174,19 +177,6 @@ class Reading:
         for piece in self.pieces:
             if isinstance(piece, Piece):
                 piece.sure = False
-
-    def skipped(self, missing: Missing) -> list[tuple[Arrival, bool]]:
-        if self.intake is None:
-            return []
-        return self._passed(self.intake.on_skip(missing.stream, missing.first, missing.last))
-
-    def _passed(self, arrivals: list[Arrival]) -> list[tuple[Arrival, bool]]:
-        matching, passed = self._matching, []
-        for arrival in arrivals:
-            matches = arrival.id in matching
-            matching.discard(arrival.id)
-            passed.append((arrival, matches))
-        return passed
 
 
 class Piece:

@@ -11,6 +11,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
     Taken(sub, positions)                                                    of a durable subscription
     Credit(bytes, grants)                     Run, Items, Counts, Reached    as far as the credit goes
+                                              Began                          of one that begins with the latest
     Ping(number)                              Pong(number)
     Goodbye                                   Farewell(reason)
 
@@ -286,6 +287,15 @@ class Reached(_Message, frozen=True, tag=50):
     positions: Annotated[dict[StreamId, Last], Meta(max_length=POSITIONS_MAX)]
 
 
+class Began(_Message, frozen=True, tag=51):
+    """A subscription that begins with the latest: what was newest up to these positions comes first, and then all that
+    follows, of other streams what came since that time. Another broker is to go on from the same beginning."""
+
+    sub: Sub
+    time_ns: Time
+    positions: Annotated[dict[StreamId, Last], Meta(max_length=POSITIONS_MAX)]
+
+
 class Pong(_Message, frozen=True, tag=41):
     number: Count
 
@@ -298,8 +308,8 @@ class Farewell(_Message, frozen=True, tag=42):
 
 FromClient = Hello | Publish | Subscribe | Unsubscribe | Taken | Credit | Ping | Goodbye
 FromBroker = (
-    Welcome | Acks | Resend | Subscribed | Unsubscribed | Refusal | Run | Items | Gap | Counts | Reached | Numbers
-    | Pong | Farewell
+    Welcome | Acks | Resend | Subscribed | Unsubscribed | Refusal | Run | Items | Gap | Counts | Began | Reached
+    | Numbers | Pong | Farewell
 )  # fmt: skip
 
 _version = bytes([SESSION_VERSION])

@@ -26,7 +26,7 @@ from gossamer.messages.errors import GossamerError, Superseded, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import seqs_of
-from gossamer.messages.session import Counts, Items, Notice, Policy, Reached, Run, Start, Subscribe, Taken
+from gossamer.messages.session import Began, Counts, Items, Notice, Policy, Reached, Run, Start, Subscribe, Taken
 from gossamer.protocol.delivery import Arrival, Feed, Item
 from gossamer.protocol.durable import HOLDER_BITS
 from gossamer.protocol.obsolescence import Told
@@ -478,6 +478,10 @@ class Subscription:
 
     def on_gap(self, gap: session.Gap) -> None:
         self._put(Portion([gap], False), False, {gap.stream: gap.last})
+
+    def on_began(self, began: Began) -> None:
+        with self._lock:
+            self._track.began(began.time_ns, began.positions)
 
     def on_reached(self, reached: Reached) -> None:
         with self._lock:

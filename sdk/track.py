@@ -95,12 +95,18 @@ class Track:
         start = self._start or Start()
         shown = tuple(self._showing())[-POSITIONS_MAX:]
         if start.latest:  # of the newest events some may have come, and which is known by what is shown
-            return Start(latest=True, shown=shown)
+            self._before = {}
+            return Start(start.positions, start.since_ns, latest=True, shown=shown)
         return Start(self._before, self._since_ns, start.published_ns, shown=shown)
+
+    @property
+    def _newest_first(self) -> bool:
+        """Whether it began with the latest, and is still there."""
+        return self._start is not None and self._start.latest
 
     def position(self, untaken: Iterable[EventId]) -> Position:
         """For the application, which has not taken these yet."""
-        if self._start is not None and self._start.latest:
+        if self._newest_first:
             return {LATEST: 1}
         positions = dict(self.positions)
         for stream, seq in untaken:
@@ -111,7 +117,7 @@ class Track:
     def taken(self, untaken: Iterable[EventId]) -> Position:
         """For the loggers, of a durable one. If it began with the newest event of each key it says nothing before it
         has taken all of those: they stand before the place where its bookmark begins."""
-        if self._start is not None and self._start.latest:
+        if self._newest_first:
             return {}
         positions = self.position(untaken)
         if any(positions.get(stream, last) < last for stream, last in self._newest_upto.items()):
@@ -129,14 +135,22 @@ class Track:
 
     # What is heard --------------------------------------------------------------------------------------------------
 
+    def began(self, time_ns: int, positions: Mapping[StreamId, int]) -> None:
+        """What was newest up to here comes first."""
+        if self._newest_first:
+            self._start = Start(dict(positions), time_ns, latest=True)
+
     def reached(self, time_ns: int, positions: Mapping[StreamId, int]) -> None:
-        latest = self._start is not None and self._start.latest
+        latest = self._newest_first
         self._start = None
         self._since_ns = max(self._since_ns, time_ns)
         for stream, last in positions.items():
             self.moved(stream, last)
         if latest:
             self._newest_upto = dict(self.positions)
+            if not self.filtered:
+                self._shown.clear()
+                self._shown_in_group.clear()
 
     def had(self, stream: StreamId) -> int:
         """Up to where a stream had come before this session."""
@@ -152,7 +166,7 @@ class Track:
 
     def came(self, stream: StreamId, seqs: Sequence[int], events: Sequence[Event]) -> None:
         """Plain events of one stream, and their numbers."""
-        if not self.filtered:
+        if not self.filtered and not self._newest_first:
             return
         newest: dict[str | None, int] = dict(zip(map(_key, events), seqs, strict=False))
         if any(map(_deleted, events)):
@@ -171,7 +185,7 @@ class Track:
         assert event.id is not None
         if relation is None or not relation.group:
             self.came(event.id.stream, [event.id.seq], [event])
-        elif self.filtered and key is not None:
+        elif (self.filtered or self._newest_first) and key is not None:
             self._shown_in_group.pop(key, None)
             if not event.deleted:
                 self._shown_in_group[key] = event.id, event.rank, event.time_ns

@@ -46,6 +46,7 @@ from gossamer.messages.ids import SEQ_MAX, StreamId
 from gossamer.messages.packet import Packet, pack_encoded
 from gossamer.messages.session import (
     Acks,
+    Began,
     Counts,
     Credit,
     Farewell,
@@ -127,6 +128,7 @@ class Receiver(Protocol):
     def on_gap(self, gap: Gap) -> None: ...
     def on_counts(self, counts: Counts) -> None: ...
     def on_subscribed(self) -> None: ...
+    def on_began(self, began: Began) -> None: ...
     def on_reached(self, reached: Reached) -> None: ...
     def taken(self) -> Taken | None:
         """What of a durable subscription the application has done with since this was last asked."""
@@ -687,6 +689,10 @@ class Transport:
                 self._received_bytes += size
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_counts(counts)
+            case Began(sub=sub) as began:
+                self._received_bytes += size
+                if (receiver := self._receivers.get(sub)) is not None:
+                    receiver.on_began(began)
             case Reached(subs=subs) as reached:
                 self._received_bytes += size
                 for sub in subs:

@@ -51,7 +51,9 @@ def test_who_has_not_come_to_the_end_begins_again_where_it_is():
     latest.start()
     latest.came(S, [1], [quote(1, "x")])
     latest.moved(S, 1)
-    assert latest.start() == Start(latest=True, shown=((EventId(S, 1), Head("x")),))
+    latest.began(500, {S: 3, T: 2})
+    assert latest.start() == Start({S: 3, T: 2}, 500, latest=True, shown=((EventId(S, 1), Head("x")),))
+    assert latest.had(S) == -1, "what is newest comes in the order of a log"
     assert latest.position([]) == {"latest": 1}
     assert latest.taken([]) == {}, "it may have more to read"
     latest.reached(1_000, {T: 4})
