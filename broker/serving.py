@@ -3,7 +3,8 @@
 from typing import Any
 
 from gossamer.broker.runtime import Runtime
-from gossamer.broker.sessions import ClientLimits, Sessions
+from gossamer.broker.session import ClientLimits
+from gossamer.broker.sessions import Sessions
 from gossamer.messages.session import Interest
 
 

@@ -14,19 +14,19 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from typing import Any
 
-import msgspec
 import zmq
 
 from gossamer.broker.addresses import advertised, keep_alive, split
 from gossamer.broker.counters import Counters
-from gossamer.broker.deliveries import LOG_BYTES_MAX, Deliveries, Had
+from gossamer.broker.deliveries import Deliveries, Had
+from gossamer.broker.durables import Durables
 from gossamer.broker.journal import Journal
+from gossamer.broker.session import ClientLimits, Session
 from gossamer.broker.sockets import NOBLOCK, SNDMORE, is_readable, receive_routed
 from gossamer.broker.subscriber import Subscriber
-from gossamer.matching import Selector, SelectorError
+from gossamer.matching import SelectorError
 from gossamer.messages import session as session_messages
 from gossamer.messages.errors import GossamerError, PeerError, UsageError
 from gossamer.messages.event import Attributes
@@ -42,9 +42,6 @@ from gossamer.messages.ids import (
 )
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import (
-    BUFFER_EVENTS_MAX,
-    FRAME_BYTES_MAX,
-    SELECTOR_LENGTH_MAX,
     Acks,
     Code,
     Credit,
@@ -56,24 +53,21 @@ from gossamer.messages.session import (
     Ping,
     Pong,
     Publish,
-    Reached,
     Refusal,
     Resend,
-    Start,
     Subscribe,
     Subscribed,
     Taken,
     Unsubscribe,
-    Unsubscribed,
     Welcome,
     decode_from_client,
     encode,
 )
-from gossamer.protocol.durable import HOLDER_BITS, TAKEN_OVER, beginning, durable_id, newest, whole
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
-from gossamer.protocol.inputs import Abandon, Adopt, Attach, Claim, Close, Detach, Forward, Hold, Input, Mark
+from gossamer.protocol.inputs import Abandon, Adopt, Claim, Close, Forward, Hold, Input
 from gossamer.protocol.node import Node
 from gossamer.protocol.ordered import Ordered
+from gossamer.protocol.retired import RetiredStreams
 
 BURST = 64
 BURST_BYTES = 512 * 1024
@@ -88,85 +82,9 @@ HOLD_SHARE = 20.0
 """To find out how far those are who read from loggers must take no more than this fraction of the time."""
 RETRY_S = 0.02
 NEVER = float("inf")
-MOST = {
-    "message_bytes_max": FRAME_BYTES_MAX,
-    "selector_length_max": SELECTOR_LENGTH_MAX,
-    "buffer_events_max": BUFFER_EVENTS_MAX,
-}
-"""What no message can say more of, whatever is configured."""
-
 READ_ONLY = f"{SYSTEM_GROUP} is for telemetry: clients may read it, and not publish in it"
 
 _log = logging.getLogger("gossamer.sessions")
-
-
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """What one client may ask for, each with its refusal."""
-
-    sessions_max: int = 10_000
-    subscriptions_max: int = 1_000
-    """Of one client."""
-    selector_length_max: int = 16 * 1024
-    buffer_events_max: int = 100_000
-    """Of one subscription's queue."""
-    message_bytes_max: int = FRAME_BYTES_MAX
-    window_bytes: int = 4 * 2**20
-    """Under way to one client and not yet taken by it."""
-    log_bytes_max: int = LOG_BYTES_MAX
-    """Kept in memory for those that are behind; who falls out of that reads from a logger."""
-    silence_s: float = 20.0
-    """A client that says nothing for so long is gone."""
-    return_s: float = 60.0
-    """And so long its stream waits for it to return."""
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            if getattr(self, each.name) <= 0:
-                raise UsageError(f"{each.name} must be more than 0, not {getattr(self, each.name)}")
-        for name, most in MOST.items():
-            if getattr(self, name) > most:
-                raise UsageError(f"{name} must be at most {most}, not {getattr(self, name)}")
-
-
-class Session:
-    """One client, as long as it is here."""
-
-    __slots__ = (
-        "_sessions", "acked", "blocked", "client", "durables", "epoch", "group", "heard_at", "holder", "logged",
-        "place", "safe", "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
-    )  # fmt: skip
-
-    def __init__(self, sessions: "Sessions", place: bytes, hello: Hello, stream: StreamId, now: float) -> None:
-        self._sessions = sessions
-        self.place = place
-        """Its routing id."""
-        self.client = hello.client
-        self.epoch = hello.epoch
-        self.group = hello.group
-        self.stream = stream
-        self.holder = hello.holder if hello.publisher is not None else ""
-        """Who has the name that is published under, if there is one."""
-        self.welcomed = False
-        self.heard_at = now
-        self.subscribers: dict[int, Subscriber] = {}
-        self.durables: dict[int, NodeId] = {}
-        """Which of them are durable, and their names."""
-        self.sent_bytes = 0
-        self.taken_bytes = 0
-        self.window_bytes = sessions.limits.window_bytes
-        self.logged = self.safe = -1
-        self.told: tuple[int, int, int] | None = None
-        self.blocked = False
-        """Something it published was not taken, and is to be sent again."""
-
-    @property
-    def open(self) -> bool:
-        return self.sent_bytes - self.taken_bytes < self.window_bytes
-
-    def deliver(self, frame: bytes) -> None:
-        self.sent_bytes += len(frame)
-        self._sessions.send(self, frame)
 
 
 class Sessions:
@@ -212,12 +130,7 @@ class Sessions:
         """How far those have come that read from loggers."""
         self._retry_at = NEVER
         self._leaving = False
-        self._attaching: dict[NodeId, tuple[Session, Subscribe]] = {}
-        """Durable subscriptions that the loggers are being asked for."""
-        self._durables: dict[NodeId, tuple[Session, int, int]] = {}
-        """Those that are here: whose, which, and in which epoch."""
-        self._detaching: dict[tuple[NodeId, int], tuple[Session, int]] = {}
-        """Those whose clients have closed them, and wait for the loggers to know where they are."""
+        self.durables = Durables(self)
         self._inputs: list[Input] = []
         """What the node is to be told when it is not busy telling us something."""
         self.order: Ordered | None = None
@@ -228,7 +141,7 @@ class Sessions:
             Publish: self._on_publish,
             Subscribe: self._on_subscribe,
             Unsubscribe: self._on_unsubscribe,
-            Taken: self._on_taken,
+            Taken: self.durables.take,
             Credit: self._on_credit,
             Ping: self._on_ping,
             Goodbye: self._on_goodbye,
@@ -391,7 +304,6 @@ class Sessions:
         if session is None:
             return
         if refused.stream in self._node.sender.streams:
-            session.blocked = True
             self._blocked[session] = None
             self._retry_at = 0.0
         else:
@@ -406,6 +318,12 @@ class Sessions:
             self.send(session, encode(session_messages.Numbers(numbers.last)))
         else:
             self._welcome(session, numbers.floor, numbers.last)
+
+    def on_attached(self, attached: Attached) -> None:
+        self.durables.on_attached(attached)
+
+    def on_detached(self, detached: Detached) -> None:
+        self.durables.on_detached(detached)
 
     def on_ready(self, ready: Ready) -> None:
         if ready.stream in self._streams:
@@ -459,7 +377,7 @@ class Sessions:
         elif stream is None:
             stream = anonymous_stream(hello.group, self._issuer, self._numbered)
             self._numbered += 1
-        session = Session(self, place, hello, stream, now)
+        session = Session(place, hello, stream, now, self.limits.window_bytes, self.send)
         self._sessions[place] = self._clients[hello.client] = self._streams[stream] = session
         self._forsaken.pop(stream, None)
         self.counters.client_sessions += 1
@@ -545,22 +463,17 @@ class Sessions:
             reason = f"a selector has at most {limits.selector_length_max} characters, not {len(message.selector)}"
         elif message.buffer > limits.buffer_events_max:
             reason = f"a buffer holds at most {limits.buffer_events_max} events, not {message.buffer}"
-        elif known is None and self._subscriptions_of(session) >= limits.subscriptions_max:
+        elif known is None and len(session.subscribers) + self.durables.asked_by(session) >= limits.subscriptions_max:
             reason = f"a client has at most {limits.subscriptions_max} subscriptions"
         if reason is not None:
             self._refuse(session.place, "limit", reason, message.sub)
             return ()
         if message.durable is not None and known is None:
-            return self._on_durable(session, message, message.durable)
-        self._subscribe(session, message)
+            return self.durables.ask(session, message, message.durable)
+        self.subscribe(session, message)
         return ()
 
-    def _subscriptions_of(self, session: Session) -> int:
-        """How many a client has, those that are being attached among them."""
-        waiting = sum(client is session for client, _ in self._attaching.values()) if self._attaching else 0
-        return len(session.subscribers) + waiting
-
-    def _subscribe(self, session: Session, message: Subscribe, had: Had | None = None) -> bool:
+    def subscribe(self, session: Session, message: Subscribe, had: Had | None = None) -> bool:
         known = session.subscribers.get(message.sub)
         try:
             if known is not None:
@@ -579,117 +492,19 @@ class Sessions:
             return True
         return False
 
-    def _on_unsubscribe(self, session: Session, message: Unsubscribe) -> Iterator[Input]:
-        subscriber = session.subscribers.pop(message.sub, None)
-        if subscriber is not None:
-            self.counters.subscriptions_removed += 1
-            self._note(session, "removed", subscriber)
-            self.deliveries.remove(subscriber)
-            name = session.durables.get(message.sub)
-            if name is not None and not message.forget:
-                self._detaching[name, self._durables[name][2]] = session, message.sub
-            else:
-                self.send(session, encode(Unsubscribed(message.sub)))
-            yield from self._detached(session, message.sub, message.forget)
+    def _on_unsubscribe(self, session: Session, message: Unsubscribe) -> Iterable[Input]:
+        return (
+            self.durables.close(session, message.sub, message.forget) if self.unsubscribe(session, message.sub) else ()
+        )
 
-    # Durable subscriptions ------------------------------------------------------------------------------------------
-
-    def _on_durable(self, session: Session, message: Subscribe, durable: str) -> Iterator[Input]:
-        """Ask for it; it begins when the loggers have answered."""
-        try:
-            name = durable_id(session.group, durable)
-            Selector(message.selector)
-        except SelectorError as error:
-            self._refuse(session.place, "selector", error.message, message.sub, error.position)
-            return
-        except UsageError as error:
-            self._refuse(session.place, "usage", str(error), message.sub)
-            return
-        waiting = self._attaching.get(name)
-        if waiting is not None:
-            self._refuse(waiting[0].place, "superseded", TAKEN_OVER, waiting[1].sub)
-        self._attaching[name] = session, message
-        start: dict[StreamId, int] | None = None
-        if message.start is not None and not message.held:
-            start = dict(message.start.positions)
-            if message.start.latest:
-                start, since_ns = self.deliveries.now(session.group)
-                start |= {newest(session.group): 0, beginning(session.group)[0]: since_ns}
-            else:
-                start[whole(session.group)] = 0
-                times = zip(beginning(session.group), (message.start.since_ns, message.start.published_ns), strict=True)
-                start |= {name: time_ns for name, time_ns in times if time_ns}
-        yield Attach(name, message.holder % 2**HOLDER_BITS, message.held, start)
-
-    def on_attached(self, attached: Attached) -> None:
-        name, epoch = attached.name, attached.epoch
-        waiting = self._attaching.pop(name, None)
-        if waiting is None and name in self._durables:  # it was taken for gone meanwhile
-            session, sub, _ = self._durables[name]
-            self._durables[name] = session, sub, epoch
-            return
-        if waiting is None or waiting[0].place not in self._sessions:
-            self._inputs.append(Detach(name, epoch))
-            return
-        session, message = waiting
-        known = dict(attached.vector)
-        owed = known.pop(whole(session.group), None) is not None
-        since_ns, published_ns = (known.pop(name, 0) for name in beginning(session.group))
-        start = message.start or Start()
-        began_with_latest, taken = (entry := newest(session.group)) in known, known.pop(entry, 0)
-        latest = began_with_latest and not taken and (start.latest or not message.held)
-        if began_with_latest and not latest:
-            since_ns = 0
-        if attached.new:
-            owed = message.start is not None
-        if latest or not attached.new or message.start is None:
-            vector = known
-            if not since_ns:  # of what began while it was away it is owed everything, too
-                others = (name for name in self._node.receiver.streams if group_of(name) == session.group)
-                vector = {**dict.fromkeys(others, -1), **known}
-            if message.held:  # what has come and is not taken yet waits at the client
-                vector |= {stream: max(last, vector.get(stream, -1)) for stream, last in start.positions.items()}
-            begins = Start(vector, since_ns, published_ns, latest, start.shown)
-            message = msgspec.structs.replace(message, start=begins)
-        if self._subscribe(session, message, None if owed or latest else self._node.receiver.retired.__contains__):
-            if start.latest and not latest:  # it has had them, and what it takes counts from now on
-                self.send(session, encode(Reached((message.sub,), 0, {})))
-            self._durables[name] = session, message.sub, epoch
-            session.durables[message.sub] = name
-        else:
-            self._inputs.append(Detach(name, epoch))
-
-    def on_detached(self, detached: Detached) -> None:
-        left = self._detaching.pop((detached.name, detached.epoch), None)
-        if left is not None:
-            if left[0].place in self._sessions:
-                self.send(left[0], encode(Unsubscribed(left[1])))
-            return
-        waiting, attached = self._attaching.get(detached.name), self._durables.get(detached.name)
-        if waiting is not None and detached.epoch == 0:
-            del self._attaching[detached.name]
-            code: Code = "superseded" if detached.reason == TAKEN_OVER else "usage"
-            self._refuse(waiting[0].place, code, detached.reason, waiting[1].sub)
-        elif attached is not None and detached.epoch == attached[2]:
-            session, sub, _ = attached
-            del self._durables[detached.name], session.durables[sub]
-            subscriber = session.subscribers.pop(sub)
-            self.counters.subscriptions_removed += 1
-            self._note(session, "removed", subscriber)
-            self.deliveries.remove(subscriber)
-            self._refuse(session.place, "superseded", detached.reason, sub)
-
-    def _on_taken(self, session: Session, message: Taken) -> Iterator[Input]:
-        name = session.durables.get(message.sub)
-        if name is not None:
-            prefix = f"{session.group}/"
-            vector = {stream: last for stream, last in message.positions.items() if stream.startswith(prefix)}
-            yield Mark(name, self._durables[name][2], vector)
-
-    def _detached(self, session: Session, sub: int, forget: bool) -> Iterator[Input]:
-        name = session.durables.pop(sub, None)
-        if name is not None:
-            yield Detach(name, self._durables.pop(name)[2], forget)
+    def unsubscribe(self, session: Session, sub: int) -> bool:
+        subscriber = session.subscribers.pop(sub, None)
+        if subscriber is None:
+            return False
+        self.counters.subscriptions_removed += 1
+        self._note(session, "removed", subscriber)
+        self.deliveries.remove(subscriber)
+        return True
 
     def _on_credit(self, session: Session, message: Credit) -> Iterable[Input]:
         if message.bytes > session.sent_bytes:
@@ -712,6 +527,30 @@ class Sessions:
     def _on_goodbye(self, session: Session, _: Goodbye) -> Iterator[Input]:
         self._end(session, None)
         yield Close(session.stream)
+
+    # For durable subscriptions (broker/durables.py) ------------------------------------------------------------------
+
+    def now(self, group: str) -> tuple[dict[StreamId, int], int]:
+        return self.deliveries.now(group)
+
+    def known(self, group: str) -> Iterator[StreamId]:
+        return (name for name in self._node.receiver.streams if group_of(name) == group)
+
+    @property
+    def retired(self) -> RetiredStreams:
+        return self._node.receiver.retired
+
+    def is_here(self, session: Session) -> bool:
+        return session.place in self._sessions
+
+    def tell(self, session: Session, message: FromBroker) -> None:
+        self.send(session, encode(message))
+
+    def refuse(self, session: Session, code: Code, reason: str, sub: int, position: int = 0) -> None:
+        self._refuse(session.place, code, reason, sub, position)
+
+    def later(self, given: Input) -> None:
+        self._inputs.append(given)
 
     # Inside ---------------------------------------------------------------------------------------------------------
 
@@ -754,7 +593,6 @@ class Sessions:
             if outgoing is not None:
                 self.counters.packets_resent += 1
                 self.send(session, encode(Resend(outgoing.next)))
-            session.blocked = False
         self._blocked.clear()
         self._retry_at = NEVER
 
@@ -793,10 +631,7 @@ class Sessions:
             self._note(session, "removed", subscriber)
             self.deliveries.remove(subscriber)
         session.subscribers.clear()
-        for name in [name for name, (waiting, _) in self._attaching.items() if waiting is session]:
-            del self._attaching[name]
-        for sub in list(session.durables):
-            self._inputs += self._detached(session, sub, False)
+        self._inputs += self.durables.end(session)
         self._note(session, "closed")
         self._published.pop(session, None)
         self._blocked.pop(session, None)

@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer.broker.sessions import ClientLimits
+from gossamer.broker.session import ClientLimits
 from gossamer.broker.telemetry import INTERVAL_S
 from gossamer.cli.groups import parse_groups
 from gossamer.messages.errors import UsageError

@@ -17,7 +17,7 @@ from gossamer.broker import serving
 from gossamer.broker.addresses import split
 from gossamer.broker.faults import Faults
 from gossamer.broker.runtime import Runtime
-from gossamer.broker.sessions import ClientLimits
+from gossamer.broker.session import ClientLimits
 from gossamer.messages.errors import GossamerError, Timeout, UsageError
 from gossamer.messages.session import Interest
 from gossamer.protocol.config import Config

@@ -8,7 +8,8 @@ from typing import Any
 import gossamer
 from gossamer.broker.faults import parse_faults
 from gossamer.broker.runtime import Runtime
-from gossamer.broker.sessions import ClientLimits, Sessions
+from gossamer.broker.session import ClientLimits
+from gossamer.broker.sessions import Sessions
 from gossamer.protocol.config import Config
 from processes import BRISK, Process, until
 

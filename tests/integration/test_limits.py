@@ -13,7 +13,7 @@ import pytest
 import gossamer
 from gossamer.broker.runtime import Runtime
 from gossamer.broker.serving import broker as make_broker
-from gossamer.broker.sessions import ClientLimits
+from gossamer.broker.session import ClientLimits
 from gossamer.logger.store import Store
 from gossamer.logger.writer import Writer
 from gossamer.messages.event import Content

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gossamer.broker.sessions import ClientLimits
+from gossamer.broker.session import ClientLimits
 from gossamer.cli import options
 from gossamer.lab.made_log import MadeLog
 from gossamer.logger.filling import fill

@@ -1,0 +1,93 @@
+"""One client at a broker: how far it is, what is under way to it, and what it may ask for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from gossamer.broker.deliveries import LOG_BYTES_MAX
+from gossamer.broker.subscriber import Subscriber
+from gossamer.messages.errors import UsageError
+from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.session import BUFFER_EVENTS_MAX, FRAME_BYTES_MAX, SELECTOR_LENGTH_MAX, Hello
+
+MOST = {
+    "message_bytes_max": FRAME_BYTES_MAX,
+    "selector_length_max": SELECTOR_LENGTH_MAX,
+    "buffer_events_max": BUFFER_EVENTS_MAX,
+}
+"""What no message can say more of, whatever is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """What one client may ask for, each with its refusal."""
+
+    sessions_max: int = 10_000
+    subscriptions_max: int = 1_000
+    """Of one client."""
+    selector_length_max: int = 16 * 1024
+    buffer_events_max: int = 100_000
+    """Of one subscription's queue."""
+    message_bytes_max: int = FRAME_BYTES_MAX
+    window_bytes: int = 4 * 2**20
+    """Under way to one client and not yet taken by it."""
+    log_bytes_max: int = LOG_BYTES_MAX
+    """Kept in memory for those that are behind; who falls out of that reads from a logger."""
+    silence_s: float = 20.0
+    """A client that says nothing for so long is gone."""
+    return_s: float = 60.0
+    """And so long its stream waits for it to return."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if getattr(self, each.name) <= 0:
+                raise UsageError(f"{each.name} must be more than 0, not {getattr(self, each.name)}")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise UsageError(f"{name} must be at most {most}, not {getattr(self, name)}")
+
+
+class Session:
+    """One client, as long as it is here."""
+
+    __slots__ = (
+        "_send", "client", "durables", "epoch", "group", "heard_at", "holder", "logged", "place",
+        "safe", "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        place: bytes,
+        hello: Hello,
+        stream: StreamId,
+        now: float,
+        window_bytes: int,
+        send: Callable[["Session", bytes], None],
+    ) -> None:
+        self._send = send
+        self.place = place
+        """Its routing id."""
+        self.client = hello.client
+        self.epoch = hello.epoch
+        self.group = hello.group
+        self.stream = stream
+        self.holder = hello.holder if hello.publisher is not None else ""
+        """Who has the name that is published under, if there is one."""
+        self.welcomed = False
+        self.heard_at = now
+        self.subscribers: dict[int, Subscriber] = {}
+        self.durables: dict[int, NodeId] = {}
+        """Which of them are durable, and their names."""
+        self.sent_bytes = 0
+        self.taken_bytes = 0
+        self.window_bytes = window_bytes
+        self.logged = self.safe = -1
+        self.told: tuple[int, int, int] | None = None
+        """The acknowledgements that it was last sent."""
+
+    @property
+    def open(self) -> bool:
+        return self.sent_bytes - self.taken_bytes < self.window_bytes
+
+    def deliver(self, frame: bytes) -> None:
+        self.sent_bytes += len(frame)
+        self._send(self, frame)
