@@ -9,7 +9,7 @@ PACKAGES := messages matching protocol broker logger sdk cli analytics lab bench
 .PHONY: help demo test test-slow lint bench experiments clean
 
 help:       ## what there is to make
-	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | awk -F: '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gossamer needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }

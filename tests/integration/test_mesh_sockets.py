@@ -106,10 +106,14 @@ def test_what_waited_too_long_for_a_session_is_not_sent_any_more(nodes):
     nodes.until(lambda: time.monotonic() > began + 0.3, "it to be stale")
     nodes.add("b", bind=address)
     news = encode(Join(Record("x", "member", 1)))
-    send(a, address, frame=news)
-    nodes.until(lambda: nodes.taken["b"])
-    assert [type(given.message) for given in nodes.taken["b"]] == [Join]
-    assert a.counters.frames_dropped == 5
+
+    def has_come():
+        send(a, address, frame=news)  # again and again: on a busy machine it may become stale as well
+        return nodes.taken["b"]
+
+    nodes.until(has_come)
+    assert {type(given.message) for given in nodes.taken["b"]} == {Join}
+    assert a.counters.frames_dropped >= 5
 
 
 def test_a_session_ends_when_a_mark_stays_away(nodes):
