@@ -372,9 +372,16 @@ class Checker(Observer):
         while by in life.omitted and by not in seen:
             seen.add(by)
             by = life.omitted[by]
-        if by in self.events and life.replaces(by, self.events[by]):
+        if by in self.events and self._makes_up(life, by):
             return True
-        return any(life.replaces(by, self.events[by]) for by in self.history.obsoleters(event))
+        return any(self._makes_up(life, by) for by in self.history.obsoleters(event))
+
+    def _makes_up(self, life: Life, by: EventId) -> bool:
+        """Whether it has what obsoletes another. Loggers that keep a part of the streams each are read together, so to
+        one of them it is as good if another has it on its disk."""
+        if life.replaces(by, self.events[by]):
+            return True
+        return life.logger and self.replicas is not None and bool(self._holders(by))
 
     def _events_of(self, stream: StreamId, first: int, last: int) -> list[tuple[EventId, Published]]:
         found = []
