@@ -74,10 +74,12 @@ def deliver_twice(node: Node) -> None:
         __slots__ = ()
 
         def accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
-            stream = self.streams.get(packet.stream)
-            if stream is not None and packet.last < stream.next:
+            if super().is_over(packet):
                 self._ctx.effects.append(Deliver(packet))
             return super().accept(packet, from_logger, own)
+
+        def is_over(self, packet: Packet) -> bool:
+            return False
 
     become(node.receiver, Forgetful)
 

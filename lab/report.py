@@ -1,7 +1,7 @@
 """All experiments on one page: the claims, the pictures, the numbers. It needs nothing but itself, and no network."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -68,15 +68,17 @@ class Taken(NamedTuple):
     cpu_s: float
 
 
-def kept(directory: Path, name: str) -> Result | None:
-    """A result that is there already, as `save` has left it."""
-    path = directory / f"{name}.json"
+def kept(directory: Path, experiment: Experiment, chosen: Mapping[str, Value]) -> Result | None:
+    """A result that is there already, as `save` has left it, of a run with the same parameters."""
+    path = directory / f"{experiment.name}.json"
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Result)
+        result = msgspec.json.decode(path.read_bytes(), type=Result)
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is no result: {error}; remove it") from None
+    wanted = {name: chosen.get(name, each.default) for name, each in experiment.parameters.items()}
+    return result if result.parameters == wanted else None
 
 
 @contextmanager

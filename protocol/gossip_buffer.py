@@ -7,7 +7,7 @@ it stays until it is stable, since nobody else will keep it.
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 
 from gossamer.messages.ids import EventId, StreamId
@@ -17,17 +17,24 @@ from gossamer.protocol.thinning import thin
 
 PURGE_EVENTS_MAX = 16_384
 """Looked at in one pass."""
+LOOKS = 8
+LOOKED_AT_MIN = 256
+"""What is old and still needed is looked at again in turn: so many of it in a round, or all in so many rounds. Without
+loggers an event stays until everybody has acknowledged it, and to look at all that waits, in every round, was half of a
+node's work with thousands of streams."""
 _first = attrgetter("first")
 
 
 class GossipBuffer:
     """Packets by stream and seq, and by age."""
 
-    __slots__ = ("_ages", "_bytes_max", "_streams", "bytes")
+    __slots__ = ("_ages", "_bytes_max", "_needed", "_streams", "bytes")
 
     def __init__(self, bytes_max: int) -> None:
         self._streams: dict[StreamId, list[Packet]] = {}
         self._ages: deque[tuple[int, StreamId, int]] = deque()
+        self._needed: deque[tuple[int, StreamId, int]] = deque()
+        """Older than all in `_ages`, and kept back."""
         self._bytes_max = bytes_max
         self.bytes = 0
 
@@ -42,8 +49,8 @@ class GossipBuffer:
             insort(packets, packet, key=_first)
         self._ages.append((round_no, packet.stream, packet.first))
         self.bytes += len(packet.blob)
-        while self.bytes > self._bytes_max and self._ages:
-            _, stream, first = self._ages.popleft()
+        while self.bytes > self._bytes_max and (oldest := self._needed or self._ages):
+            _, stream, first = oldest.popleft()
             if (packets := self._streams.get(stream)) is not None and _holds(packets, first):
                 self._drop(packets, first)
 
@@ -62,18 +69,23 @@ class GossipBuffer:
 
     def collect(self, before_round: int, keep: Callable[[Packet], bool] | None = None) -> None:
         """Drop what came before a round; `keep` may hold back what is not stable yet."""
-        kept, ages = [], self._ages
+        ages, needed = self._ages, self._needed
+        for _ in range(min(len(needed), max(LOOKED_AT_MIN, len(needed) // LOOKS))):
+            self._drop_or_keep(needed.popleft(), before_round, keep)
         while ages and ages[0][0] < before_round:
-            entry = ages.popleft()
-            _, stream, first = entry
-            packets = self._streams.get(stream)
-            if packets is None or not _holds(packets, first):
-                continue  # retired since
-            if keep is not None and keep(packets[_place(packets, first)]):
-                kept.append(entry)
-            else:
-                self._drop(packets, first)
-        ages.extendleft(reversed(kept))
+            self._drop_or_keep(ages.popleft(), before_round, keep)
+
+    def _drop_or_keep(
+        self, entry: tuple[int, StreamId, int], before_round: int, keep: Callable[[Packet], bool] | None
+    ) -> None:
+        round_no, stream, first = entry
+        packets = self._streams.get(stream)
+        if packets is None or not _holds(packets, first):
+            return  # retired since
+        if round_no >= before_round or (keep is not None and keep(packets[_place(packets, first)])):
+            self._needed.append(entry)
+        else:
+            self._drop(packets, first)
 
     def purge(self, purges: Callable[[StreamId], bool], is_safe: Callable[[EventId], bool]) -> int:
         """Thin what came last by what is obsolete for something safe (protocol/thinning.py); returns how many events.
@@ -100,7 +112,7 @@ class GossipBuffer:
 
     def holds(self, needed: Callable[[Packet], bool], upto_round: int) -> bool:
         """Whether anything that came up to a round is still needed."""
-        for round_no, stream, first in self._ages:
+        for round_no, stream, first in chain(self._needed, self._ages):
             packets = self._streams.get(stream, ()) if round_no <= upto_round else ()
             if packets and _holds(packets, first) and needed(packets[_place(packets, first)]):
                 return True

@@ -55,7 +55,8 @@ class Orphans:
         self._receiver = receiver
         self._sender = sender
         self._announce = announce
-        self._suspects: dict[StreamId, Orphan] = {}
+        self._suspects: dict[StreamId, Orphan | None] = {}
+        """None until it is of interest: any member may come to lead, and almost none does."""
 
     def __bool__(self) -> bool:
         return bool(self._suspects) and self._membership.leads
@@ -63,7 +64,7 @@ class Orphans:
     def on_opened(self, stream: Stream) -> None:
         """A stream that we had not heard of: until its owner says so it may be anybody's, or nobody's."""
         if self._may_lead and issued_by(stream.id) is not None and stream.id not in self._sender.streams:
-            self._suspects[stream.id] = Orphan()
+            self._suspects[stream.id] = None
 
     def on_origin(self, stream: Stream, origin: NodeId) -> None:
         """It comes from there; or came, in an earlier life of that node: it is asked first, unless it has answered."""
@@ -85,7 +86,7 @@ class Orphans:
         if self._may_lead:
             for name, stream in self._receiver.streams.items():
                 if stream.origin in (node, None) and issued_by(name) is not None and name not in self._sender.streams:
-                    orphan = self._suspects.setdefault(name, Orphan())
+                    orphan = self._suspect(name)
                     orphan.origin = None
                     orphan.answered.pop(node, None)
 
@@ -94,7 +95,14 @@ class Orphans:
         if self._may_lead:
             for name in streams:
                 if name in self._receiver.streams and issued_by(name) is not None and name not in self._sender.streams:
-                    self._suspects.setdefault(name, Orphan()).origin = None
+                    self._suspect(name).origin = None
+
+    def _suspect(self, name: StreamId) -> Orphan:
+        orphan = self._suspects.get(name)
+        if orphan is None:
+            stream = self._receiver.streams.get(name)
+            orphan = self._suspects[name] = Orphan(None if stream is None else stream.origin)
+        return orphan
 
     @property
     def _may_lead(self) -> bool:
@@ -109,14 +117,15 @@ class Orphans:
             return
         self._end()
         if self._ctx.round % REPEAT_ROUNDS == 0:
-            for orphan in self._suspects.values():
+            suspects = {name: self._suspect(name) for name in self._suspects}
+            for orphan in suspects.values():
                 if orphan.origin is not None and orphan.origin not in self._membership.active:
                     orphan.origin = None  # a straggler of one that is gone
             for closing in (False, True):
                 for node in self._membership.active:
                     asked = tuple(
                         name
-                        for name, orphan in self._suspects.items()
+                        for name, orphan in suspects.items()
                         if orphan.closing == closing and node not in orphan.answered and orphan.origin in (None, node)
                     )
                     if asked:
@@ -143,7 +152,7 @@ class Orphans:
         for name in message.mine:
             self._suspects.pop(name, None)
         for position in message.others:
-            orphan = self._suspects.get(position.stream)
+            orphan = self._suspect(position.stream) if position.stream in self._suspects else None
             if orphan is not None and orphan.closing == message.closing:
                 orphan.answered[sender] = None
                 orphan.origin = None  # not its origin's: then everyone is asked
@@ -151,8 +160,8 @@ class Orphans:
     def _end(self) -> None:
         others = self._membership.others
         beats = []
-        for name, orphan in list(self._suspects.items()):
-            stream = self._receiver.streams.get(name)
+        for name in list(self._suspects):
+            orphan, stream = self._suspect(name), self._receiver.streams.get(name)
             if stream is None or (stream.beat is not None and stream.beat.ended and not orphan.closing):
                 del self._suspects[name]  # it is over, by its owner's word
             elif all(node in orphan.answered for node in others):

@@ -75,6 +75,11 @@ class Receiver:
             return (*fresh, *self._release_marks(fresh, from_logger))
         return fresh
 
+    def is_over(self, packet: Packet) -> bool:
+        """Whether all of it was delivered, or excused, or is from before t_join."""
+        stream = self.streams.get(packet.stream)
+        return stream is not None and packet.last < stream.next
+
     def _accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
         stream = self.streams.get(packet.stream)
         if stream is None:

@@ -26,32 +26,45 @@ def sweep(
     seeds: int | Callable[[Point], int],
     processes: int,
     progress: Progress,
+    weight: Callable[[Point], float] = lambda _: 0.0,
+    fresh: bool = False,
 ) -> list[list[Outcome]]:
     """`measure(point, seed)` for each point and each seed from 1, as many as there are for it; the outcomes point by
-    point."""
+    point. The heaviest go first, so that no processor ends up waiting for another. `fresh`: each in a process of its
+    own, whose memory tells something."""
     numbers = [seeds if isinstance(seeds, int) else seeds(point) for point in points]
     check_positive(seeds=min(numbers, default=1), processes=processes)
     jobs = [(point, seed) for point, number in zip(points, numbers, strict=True) for seed in range(1, number + 1)]
-    outcomes = in_order(measure, jobs, processes, progress)
+    order = sorted(range(len(jobs)), key=lambda place: -weight(jobs[place][0]))
+    found = dict(
+        zip(order, in_order(measure, [jobs[place] for place in order], processes, progress, fresh), strict=True)
+    )
+    outcomes = (found[place] for place in range(len(jobs)))
     return [list(islice(outcomes, number)) for number in numbers]
 
 
 def in_order(
-    measure: Callable[..., Outcome], jobs: Sequence[tuple[Any, ...]], processes: int, progress: Progress
+    measure: Callable[..., Outcome],
+    jobs: Sequence[tuple[Any, ...]],
+    processes: int,
+    progress: Progress,
+    fresh: bool = False,
 ) -> Iterator[Outcome]:
     """What `measure` makes of each job, in their order."""
-    outcomes = _each(measure, jobs, processes)
+    outcomes = _each(measure, jobs, processes, fresh)
     for done in range(len(jobs)):
         progress(done, len(jobs))
         yield next(outcomes)
 
 
-def _each(measure: Callable[..., Outcome], jobs: Sequence[tuple[Any, ...]], processes: int) -> Iterator[Outcome]:
+def _each(
+    measure: Callable[..., Outcome], jobs: Sequence[tuple[Any, ...]], processes: int, fresh: bool
+) -> Iterator[Outcome]:
     """Another process knows nothing of this one and starts from the code alone."""
-    if processes == 1:
+    if processes == 1 and not fresh:
         yield from starmap(measure, jobs)
     else:
-        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), max_tasks_per_child=1 if fresh else None) as pool:
             yield from pool.map(measure, *zip(*jobs, strict=True))
 
 

@@ -182,7 +182,9 @@ def test_a_report_is_one_page_and_goes_on_where_it_was(run: Run, tmp_path: Path)
     chosen = ["--experiment", "convergence", "--experiment", "purging-details"]
     code, out, err = run("report", "--out", str(out_dir), "--quick", *chosen)
     assert (code, err) == (0, "")
-    assert out.strip() == str(out_dir / "index.html")
+    assert out.splitlines()[-1] == str(out_dir / "index.html")
+    assert "purging-details (2 of 2): " in out
+    assert "3 of 3" in out, "what holds"
     page = (out_dir / "index.html").read_text()
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
@@ -195,8 +197,13 @@ def test_a_report_is_one_page_and_goes_on_where_it_was(run: Run, tmp_path: Path)
     assert all(wall_s > 0 and cpu_s > 0 for wall_s, cpu_s in times.values())
     before = json.loads((out_dir / "convergence.json").read_text())
     (out_dir / "convergence.json").write_text(json.dumps({**before, "claims": []}))
-    run("report", "--out", str(out_dir), "--quick", *chosen)
+    _, out, _ = run("report", "--out", str(out_dir), "--quick", *chosen)
+    assert "convergence (1 of 2): not run again" in out
     assert "pull needs fewer rounds" not in (out_dir / "index.html").read_text()
+    (out_dir / "convergence.json").write_text(json.dumps({**before, "parameters": {}}))
+    _, out, _ = run("report", "--out", str(out_dir), "--quick", *chosen)
+    assert "convergence (1 of 2): 0 s" in out, "a result of other parameters is not what was asked for"
+    assert "purging-details (2 of 2): not run again" in out
     (out_dir / "convergence.json").write_text("{")
     code, out, err = run("report", "--out", str(out_dir), *chosen)
     assert (code, out) == (2, "")

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gossamer.messages.event import Content
 from gossamer.messages.packet import pack
-from gossamer.protocol.gossip_buffer import PURGE_EVENTS_MAX, GossipBuffer
+from gossamer.protocol.gossip_buffer import LOOKED_AT_MIN, LOOKS, PURGE_EVENTS_MAX, GossipBuffer
 from machines import S, T, packet
 
 BODY = b"x" * 100
@@ -114,3 +114,27 @@ def test_a_pass_looks_at_what_came_last_and_leaves_alone_what_no_key_replaces():
     buffer = GossipBuffer(2**30)
     buffer.add(pack(T, 0, keyless), 1)
     assert buffer.purge(lambda _: True, lambda _: True) == 0
+
+
+def test_what_is_kept_back_is_looked_at_in_turn():
+    """Of many that nobody has acknowledged, some are asked about in each round, and every one in a few of them."""
+    many = LOOKS * LOOKED_AT_MIN + 1
+    buffer, asked = GossipBuffer(10**9), []
+
+    def needed(held):
+        asked.append(held.first)
+        return True
+
+    for seq in range(many):
+        buffer.add(packet(seq), 0)
+    buffer.collect(1, keep=needed)
+    assert len(asked) == many
+    asked.clear()
+    buffer.collect(1, keep=needed)
+    assert len(asked) == LOOKED_AT_MIN
+    for _ in range(LOOKS):
+        buffer.collect(1, keep=needed)
+    assert set(asked) == set(range(many))
+    for _ in range(LOOKS + 1):
+        buffer.collect(1, keep=lambda _: False)
+    assert buffer.bytes == 0
