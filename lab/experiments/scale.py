@@ -88,7 +88,7 @@ class Outcome:
     Panel("sent by a member for a message", "members", ("kbytes",), "curve", log_x=True, y_label="KB"),
     Panel("processor time of a member for a message", "members", ("cpu_ms",), "curve", log_x=True, y_label="ms"),
     Panel("memory of a member", "members", ("kbytes_held",), "curve", log_x=True, y_label="KB"),
-    quick={"members": "30,60,120", "streams": 10, "messages": 10, "seeds": 1, "processes": 1},
+    quick={"members": "30,60,120", "streams_max": 60, "streams": 10, "messages": 10, "seeds": 1, "processes": 1},
 )
 def scale(
     *,
@@ -126,7 +126,7 @@ def scale(
         processes=processes,
         progress=progress,
         weight=lambda point: point.members * point.messages,
-        fresh=True,
+        fresh=processes > 1,
     )
     rows: list[Row] = [
         {
@@ -137,7 +137,8 @@ def scale(
             **summary("kbytes", [each.kbytes for each in some], 3),
             **summary("cpu_ms", [each.cpu_ms for each in some], 3),
             **summary("latency_ms", [each.latency_ms for each in some], 1),
-            "kbytes_held": round(fmean(each.kbytes_held for each in some), 1),
+            # A process that has held other meshes before tells nothing.
+            "kbytes_held": round(fmean(each.kbytes_held for each in some), 1) if processes > 1 else None,
         }
         for point, some in zip(points, outcomes, strict=True)
     ]

@@ -37,7 +37,10 @@ SEEN: dict[str, tuple[dict[str, registry.Value], tuple[str, ...]]] = {
         ("quake traffic, N = 24: by the rate that a receiver needs, purging tolerates a longer stall",),
     ),
     "quake": ({"buffers": "24", "duration_s": 30.0, "seeds": 1}, ()),
-    "scale": ({"members": "50,100,200,400,1000", "streams": 20, "messages": 20, "seeds": 1}, ()),
+    "scale": (
+        {"members": "50,100,200,400,1000", "streams_max": 200, "streams": 20, "messages": 20, "seeds": 1},
+        (),
+    ),
 }
 """Parameters that show it in minutes, and what is known not to hold with them (docs/experiments.md says why)."""
 

@@ -1,9 +1,12 @@
 """The experiments of 003 on a small network: the order of the curves, in seconds."""
 
+from random import Random
+
 import pytest
 
 from gossamer.lab.experiments import registry, scale
 from gossamer.messages.errors import UsageError
+from gossamer.messages.wire import Member
 
 SMALL = {"nodes": 12, "network_mbps": 0.24, "duration_s": 14.0, "margin_s": 4.0, "seeds": 1, "processes": 1}
 """Five messages a second fill it."""
@@ -45,22 +48,43 @@ def test_the_highest_rate_is_found_by_halving() -> None:
 
 
 def test_a_member_of_a_larger_mesh_pays_little_more_and_everybody_is_reached() -> None:
-    result = registry.find("scale").run(members="16,32,64", messages=8, streams=4, view=12, seeds=1, processes=1)
+    small = {"messages": 8, "streams": 4, "view": 12, "streams_max": 32, "seeds": 1}
+    result = registry.find("scale").run(members="16,32,64", **small, processes=1)
     assert {claim.holds for claim in result.claims} == {True}, result.claims
     assert {row["reached"] for row in result.rows if row["curve"] != "push"} == {1.0}
     sent = {(row["curve"], row["members"]): row["kbytes"] for row in result.rows}
     for curve in ("repair", "push", "partial"):
         assert sent[curve, 16] < sent[curve, 64] < 2.5 * sent[curve, 16]
+    assert [(row["members"], row["streams"]) for row in result.rows if row["curve"] == "streams"] == [
+        (16, 160),
+        (32, 320),
+    ]
+    assert {row["kbytes_held"] for row in result.rows} == {None}
+
+
+def test_what_a_member_holds_is_seen_in_a_process_of_its_own() -> None:
+    result = registry.find("scale").run(members="64", curves="partial", messages=8, streams=4, view=12, seeds=2)
+    assert 10 < result.rows[0]["kbytes_held"] < 1_000
+
+
+def test_who_knows_somebody_is_known_to_it() -> None:
+    records = [Member(f"n{number}", "member", 1) for number in range(50)]
+    known = scale.acquaint(records, 8, Random(1))
+    for place, record in enumerate(records):
+        assert record in known[place]
+        assert 3 <= len(known[place]) - 1 < 20
+        assert all(record in known[int(other.node[1:])] for other in known[place])
 
 
 def test_a_mesh_of_more_streams_than_members_has_them_all() -> None:
-    outcome = scale.measure(("partial", 10), 1, streams=30, messages=40, view=4, loss=0.05)
+    outcome = scale.measure(scale.Point("partial", 10, 30, 40, 4), 1, loss=0.05)
     assert outcome.reached == 1.0
     assert outcome.kbytes > 0
 
 
 def test_large_meshes_are_seen_once() -> None:
-    assert [scale._runs(("partial", size), seeds=3) for size in (100, 10_000)] == [3, 1]
+    points = [scale.Point("partial", size, 1, 1, 4) for size in (100, 10_000)]
+    assert [scale._runs(point, seeds=3) for point in points] == [3, 1]
 
 
 @pytest.mark.parametrize(
