@@ -1,7 +1,7 @@
 """Every point of a figure, over some seeds, in a few processes; means and confidence intervals of what comes out."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import islice, starmap
 from math import isfinite, nan, sqrt
 from multiprocessing import get_context
@@ -51,21 +51,22 @@ def in_order(
     fresh: bool = False,
 ) -> Iterator[Outcome]:
     """What `measure` makes of each job, in their order."""
-    outcomes = _each(measure, jobs, processes, fresh)
-    for done in range(len(jobs)):
-        progress(done, len(jobs))
-        yield next(outcomes)
-
-
-def _each(
-    measure: Callable[..., Outcome], jobs: Sequence[tuple[Any, ...]], processes: int, fresh: bool
-) -> Iterator[Outcome]:
-    """Another process knows nothing of this one and starts from the code alone."""
+    progress(0, len(jobs))
     if processes == 1 and not fresh:
-        yield from starmap(measure, jobs)
+        for done, outcome in enumerate(starmap(measure, jobs), 1):
+            progress(done, len(jobs))
+            yield outcome
     else:
+        # Another process knows nothing of this one and starts from the code alone.
         with ProcessPoolExecutor(processes, get_context("spawn"), max_tasks_per_child=1 if fresh else None) as pool:
-            yield from pool.map(measure, *zip(*jobs, strict=True))
+            under_way = [pool.submit(measure, *job) for job in jobs]
+            try:
+                for done, ended in enumerate(as_completed(under_way), 1):
+                    ended.result()
+                    progress(done, len(jobs))
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+            yield from (ended.result() for ended in under_way)
 
 
 def largest(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:
