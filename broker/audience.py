@@ -1,6 +1,6 @@
 """The subscriptions to one group, whom of them an event matches, and the log for those of them that are behind."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from itertools import compress
 
@@ -8,6 +8,7 @@ from gossamer.broker.batch import Batch
 from gossamer.broker.counters import Counters
 from gossamer.broker.plain import Plain
 from gossamer.matching import Index, Selector
+from gossamer.matching.tree import names_of
 from gossamer.messages.event import Attributes
 from gossamer.protocol.delivery import Arrival, Dispatch, Intake
 
@@ -30,8 +31,8 @@ class Audience:
     """The subscriptions to one group."""
 
     __slots__ = (
-        "attached", "behind", "counters", "dispatch", "index", "intake", "log", "log_bytes", "log_first", "plain",
-        "selectors", "sharing",
+        "_asking", "attached", "behind", "counters", "dispatch", "index", "intake", "log", "log_bytes", "log_first",
+        "names", "plain", "selectors", "sharing",
     )  # fmt: skip
 
     def __init__(self, counters: Counters) -> None:
@@ -41,6 +42,9 @@ class Audience:
         self.selectors: dict[int, Selector] = {}
         self.sharing: dict[str, tuple[Selector, dict[int, None]]] = {}
         """By its text, a selector and who has it: it is asked once for all of them."""
+        self._asking: Counter[str] = Counter()
+        self.names: frozenset[str] = frozenset()
+        """The attributes that any of them asks for; a new set when there are others."""
         self.dispatch = Noting()
         self.intake = Intake()
         self.plain: Plain | None = Plain()
@@ -61,15 +65,20 @@ class Audience:
             if not sharers:
                 del self.sharing[str(old)]
                 self.index.remove(str(old))
+                self._asking.subtract(names_of(old.tree))
         if selector is not None:
             self.selectors[key] = selector
             if str(selector) not in self.sharing:
                 self.sharing[str(selector)] = selector, {}
                 self.index.add(str(selector), selector)
+                self._asking.update(names_of(selector.tree))
             self.sharing[str(selector)][1][key] = None
+        names = frozenset(+self._asking)
+        if names != self.names:
+            self._asking, self.names = +self._asking, names
 
     def matched(self, batch: list[Attributes]) -> list[list[int]]:
-        """Whom each of these matches: one list for all that match the same."""
+        """Whom each of these matches, by the attributes that are asked for: one list for all that match the same."""
         if len(self.sharing) > FEW:
             texts = list(map(tuple, self.index.match_batch(batch)))
             keys = {each: self._sharers(each) for each in set(texts)}

@@ -24,19 +24,25 @@ class Batch:
     )  # fmt: skip
 
     def __init__(
-        self, packet: Packet | None, events: list[Event], arrivals: list[Arrival] | None = None, *, vetted: bool = False
+        self,
+        packet: Packet | None,
+        events: list[Event] | None,
+        arrivals: list[Arrival] | None = None,
+        *,
+        vetted: bool = False,
     ) -> None:
-        """Events that were `vetted` have no ids yet: they get them when somebody looks at them."""
+        """Events that were `vetted` have no ids yet: they get them when somebody looks at them. Those of a packet that
+        are None are without keys and complete, and not decoded so far."""
         self.packet = packet
         self._events: list[Event] | None = events
         self._identified = not vetted
-        self.count = len(events if packet is not None else arrivals or ())
+        self.count = packet.count if packet is not None and events is None else len(events or arrivals or ())
         self._arrivals = arrivals
         self._sizes: list[int] | None = None
         self._slots: list[Slot | None] | None = None
         self._asked: dict[str, Sequence[int]] = {}
         self.stream, self.first = (packet.stream, packet.first) if packet is not None else self.arrivals[0].id
-        self.loose = packet is not None and list(map(_key, events)).count(None) == len(events)
+        self.loose = packet is not None and (events is None or list(map(_key, events)).count(None) == len(events))
         """Nothing in it replaces anything: there is nothing to purge, and no notice to give."""
         self.size = sum(arrival.size for arrival in arrivals or ()) if packet is None else len(packet.blob)
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from time import time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from gossamer.broker.audience import Audience
 from gossamer.broker.batch import Batch
@@ -35,9 +35,10 @@ from gossamer.broker.subscriber import Outlet, Subscriber
 from gossamer.matching import Selector
 from gossamer.matching.stretching import KEYED, LOOSE, RELATED
 from gossamer.messages.errors import PeerError, UsageError
-from gossamer.messages.event import Event, Head
+from gossamer.messages.event import Attributes, Event, Head
 from gossamer.messages.ids import SYSTEM_GROUP, EventId, NodeId, StreamId, group_of
 from gossamer.messages.packet import Packet
+from gossamer.messages.quick import everyday
 from gossamer.messages.session import POSITIONS_MAX, Began, Counts, Gap, Reached, Run, Start, Subscribe, encode
 from gossamer.messages.wire import Page, Stretch
 from gossamer.protocol.delivery import Arrival
@@ -55,6 +56,17 @@ TAKE_BYTES_MAX = 1024 * 1024
 Had = Callable[[StreamId], bool]
 
 _relation = attrgetter("relation")
+_NOTHING: frozenset[str] = frozenset()
+
+
+class _Vetted(NamedTuple):
+    """What was found out about a client's packet as it came, so that it is decoded once, however it is used."""
+
+    packet: Packet | None = None
+    events: list[Event] | None = None
+    attributes: list[Attributes] | None = None
+    """The `wanted` ones, if that is all that had to be decoded."""
+    wanted: frozenset[str] = _NOTHING
 
 
 class Deliveries:
@@ -76,8 +88,7 @@ class Deliveries:
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
         self._frames = Frames()
-        self._vetted: tuple[Packet | None, list[Event]] = (None, [])
-        """What was decoded last, so that a client's packet is decoded once, however it is used."""
+        self._vetted = _Vetted()
 
     # Subscriptions --------------------------------------------------------------------------------------------------
 
@@ -199,7 +210,10 @@ class Deliveries:
 
     def vet(self, packet: Packet) -> None:
         """Refuse, with `PeerError`, a client's packet that would make trouble wherever it gets to."""
-        self._vetted = packet, packet.vetted()
+        group = self._groups.get(group_of(packet.stream))
+        wanted = _NOTHING if group is None else group.names
+        attributes = everyday(packet, wanted)
+        self._vetted = _Vetted(packet, packet.vetted() if attributes is None else None, attributes, wanted)
 
     def on_packet(self, packet: Packet) -> None:
         try:
@@ -213,16 +227,30 @@ class Deliveries:
             self.progress.moved(packet.stream, packet.last)
             return
         if group.plain is not None:
-            (vetted, events), self._vetted = self._vetted, (None, [])
-            if vetted is not packet:
-                events = packet.events()
-            if not any(map(_relation, events)):
-                if events:  # a packet may be marks and nothing else
-                    self._on_plain(group, group.plain, Batch(packet, events, vetted=vetted is packet), packet)
+            if self._pass_plain(group, group.plain, packet):
                 self.progress.moved(packet.stream, packet.last)
                 return
             self._leave_plain(group, group.plain)
         self._on_intake(group, packet.stream, packet.last, group.intake.on_packet(packet))
+
+    def _pass_plain(self, group: Audience, plain: Plain, packet: Packet) -> bool:
+        """Whether all of it is plain, and on its way."""
+        vetted, self._vetted = self._vetted, _Vetted()
+        known = vetted.packet is packet
+        attributes, events = vetted.attributes if known else None, vetted.events if known else None
+        if events is None and (attributes is None or vetted.wanted is not group.names):
+            attributes = everyday(packet, group.names, trusted=True)
+        if attributes is not None:
+            self._on_plain(group, plain, Batch(packet, None), packet, attributes)
+            return True
+        if events is None:
+            events, known = packet.events(), False
+        if any(map(_relation, events)):
+            return False
+        if events:  # a packet may be marks and nothing else
+            batch = Batch(packet, events, vetted=known)
+            self._on_plain(group, plain, batch, packet, batch.attributes)
+        return True
 
     def _on_intake(self, group: Audience, stream: StreamId, last: int, arrivals: list[Arrival]) -> None:
         if arrivals:
@@ -248,8 +276,10 @@ class Deliveries:
         else:
             self.progress.moved(stream, last)
 
-    def _on_plain(self, group: Audience, plain: Plain, batch: Batch, packet: Packet) -> None:
-        matched = group.matched(batch.attributes)
+    def _on_plain(
+        self, group: Audience, plain: Plain, batch: Batch, packet: Packet, attributes: list[Attributes]
+    ) -> None:
+        matched = group.matched(attributes)
         leaving = {} if batch.loose else plain.show(batch, packet.last, matched)
         shared: dict[Spans, list[Subscriber]] = {}
         slower: list[tuple[Subscriber, list[tuple[int, int]]]] = []
@@ -328,7 +358,8 @@ class Deliveries:
         assert group.plain is not None
         assert batch.packet is not None
         shown = subscriber.feed.shown = Shown()
-        for id, name in group.plain.shown_to(subscriber.key, batch.packet.stream, batch.events, taken).items():
+        events = batch.events if taken else []
+        for id, name in group.plain.shown_to(subscriber.key, batch.packet.stream, events, taken).items():
             shown.on_event(id, Head(name), True, False)
         if not group.attached:
             self._log(group, batch)

@@ -212,3 +212,20 @@ def _join(join: type[And] | type[Or], terms: Iterable[Condition], neutral: Const
     if len(flat) > 1:
         return join(tuple(flat))
     return flat[0] if flat else neutral
+
+
+def names_of(node: Node) -> set[str]:
+    """The attributes that it asks for."""
+    found: set[str] = set()
+    nodes: list[Node] = [node]
+    while nodes:
+        match nodes.pop():
+            case Attribute(name) | In(name) | Contains(name) | Prefix(name) | Like(name) | IsNull(name):
+                found.add(name)
+            case Arithmetic(_, left, right) | Compare(_, left, right):
+                nodes += (left, right)
+            case And(terms) | Or(terms):
+                nodes += terms
+            case Not(term):
+                nodes.append(term)
+    return found

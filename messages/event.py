@@ -117,9 +117,9 @@ class Event(Content, frozen=True, gc=False):
 
 
 NAMES_MAX = 10_000
-_names: set[str] = set()
+known_names: set[str] = set()
 """Names that were found to be good: publishers use the same ones again and again."""
-_are_known = _names.issuperset
+_are_known = known_names.issuperset
 PLAIN_BYTES_MAX = 3 * ATTRIBUTES_MAX
 """An encoded event of no more than this has neither too many attributes, each of at least three bytes, nor too large a
 body."""
@@ -162,15 +162,16 @@ def _is_plain_text(text: str) -> bool:
 def check_names(each: list[Attributes]) -> None:
     """Raise `ValueError` if one of these has a name that no attribute may have."""
     if not _are_known(chain.from_iterable(each)):
-        for name in set().union(*each).difference(_names):
+        for name in set().union(*each).difference(known_names):
             if not (_is_text(name) and 0 < len(name) <= NAME_LENGTH_MAX):
                 raise ValueError(f"attribute name {_shown(name)}: 1 to {NAME_LENGTH_MAX} characters, no NUL")
             _remember(name)
 
 
 def _remember(name: str) -> None:
-    if len(_names) < NAMES_MAX and type(name) is str and name != "specversion":  # which makes a CloudEvent of a dict
-        _names.add(name)
+    # With "specversion" a dict is a CloudEvent.
+    if len(known_names) < NAMES_MAX and type(name) is str and name != "specversion":
+        known_names.add(name)
 
 
 def check_sizes(attributes: Attributes, body: bytes) -> None:

@@ -28,9 +28,10 @@ from gossamer.broker.addresses import check_peer
 from gossamer.matching import Selector
 from gossamer.matching.routing import Routes
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
-from gossamer.messages.event import IDS_MAX, PLAIN_BYTES_MAX, Attributes, Content, Event, check_sizes, is_plain
+from gossamer.messages.event import IDS_MAX, Attributes, Content, Event, known_names
 from gossamer.messages.ids import EventId, StreamId, named_stream
 from gossamer.messages.packet import encode_content
+from gossamer.messages.quick import encode_everyday
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
@@ -213,6 +214,7 @@ class Client:
         if time_ns <= clock.last_ns:
             time_ns = clock.last_ns + 1
         clock.last_ns = time_ns
+        encoded = None
         if (
             rank is None
             and not obsoletes
@@ -220,11 +222,9 @@ class Client:
             and scope == "publisher"
             and not annotator.carrying
             and not annotator.dependent
-            and is_plain(key, attributes, body)  # type: ignore[arg-type]
         ):
-            encoded = encode_content((key, None, None, time_ns, False, attributes, body))
-            if (size := len(encoded)) > PLAIN_BYTES_MAX:
-                check_sizes(attributes, body)  # type: ignore[arg-type]
+            encoded = encode_everyday(known_names, key, time_ns, attributes, body)  # type: ignore[arg-type]
+        if encoded is not None:
             if key is not None:
                 annotator.plain.append((seq, key))
             annotator.next = seq + 1
@@ -236,8 +236,7 @@ class Client:
                 attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
             )
             encoded = encode_content(content)
-            size = len(encoded)
-        transport.posted_bytes += size
+        transport.posted_bytes += len(encoded)
         transport.outbox.append(encoded)
         if time_ns >= transport.patient_until_ns or not seq % PACKET_EVENTS_MAX:
             transport.pump()

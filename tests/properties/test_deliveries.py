@@ -9,6 +9,7 @@ from gossamer.broker.deliveries import Deliveries
 from gossamer.matching import Selector
 from gossamer.messages.event import Content
 from gossamer.messages.packet import assemble, pack
+from gossamer.messages.quick import COMPILED
 from gossamer.messages.session import Counts, Gap, Items, Run, Start, Subscribe, decode_from_broker
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.delivery import Item
@@ -94,8 +95,9 @@ def said(rng: random.Random, annotator: Annotator, transactions: bool) -> list[C
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_each_subscriber_ends_in_the_right_state(seed: int) -> None:
+def test_each_subscriber_ends_in_the_right_state(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
+    monkeypatch.setattr("gossamer.messages.quick.COMPILED", COMPILED and seed % 2 == 0)
     transactions = seed % 3 == 2
     deliveries, stream = Deliveries(), "default/~a-1.0"
     annotator = Annotator(stream)
@@ -209,3 +211,21 @@ def test_a_packet_of_marks_alone_is_passed_over() -> None:
         deliveries.on_packet(pack(stream, first + 599, [Content(key="x", attributes={"n": number})]))
     deliveries.flush()
     assert consumer.received == 3
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_who_asks_for_another_attribute_while_a_packet_is_held_back_gets_it_as_well(
+    quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gossamer.messages.quick.COMPILED", quick and COMPILED)
+    deliveries, stream, early, late, never = Deliveries(), "default/~a-1.0", Consumer(), Consumer(), Consumer()
+    deliveries.add(early, "default", Subscribe(0, "n >= 0", 100))
+    packet = pack(stream, 0, [Content(attributes={"n": n, "s": "a" if n % 2 else "b"}) for n in range(10)])
+    deliveries.vet(packet)  # and its group's order has it wait
+    deliveries.add(late, "default", Subscribe(0, "s = 'a'", 100))
+    deliveries.remove(deliveries.add(never, "default", Subscribe(0, "other = 1", 100)))
+    deliveries.on_packet(packet)
+    assert [seq for _, seq in early.events] == list(range(10))
+    assert [seq for _, seq in late.events] == [1, 3, 5, 7, 9]
+    assert not never.events
+    assert deliveries._groups["default"].names == {"n", "s"}

@@ -7,6 +7,7 @@ import pytest
 
 import gossamer
 from gossamer.matching import Selector, SelectorError, attr, cloudevents
+from gossamer.matching.tree import names_of
 from gossamer.matching.values import check_attributes
 from gossamer.messages.errors import UsageError
 
@@ -218,3 +219,15 @@ def test_attributes_that_no_event_can_carry(attributes: object, problem: str) ->
 def test_attributes_that_an_event_can_carry() -> None:
     event = {"a": True, "b": -(2**63), "c": 1.5, "d": "x", "e": None, "f": ["a"], "g": []}
     assert check_attributes(event) is event
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", set()),
+        ("a = 1 AND NOT (b > c + d * 2)", {"a", "b", "c", "d"}),
+        ("e IN ('x', 'y') OR 'z' IN f OR g LIKE 'h%' OR i LIKE '%j_' OR k IS NULL", {"e", "f", "g", "i", "k"}),
+    ],
+)
+def test_the_attributes_that_a_selector_asks_for(text: str, names: set[str]) -> None:
+    assert names_of(Selector(text).tree) == names

@@ -1,0 +1,6 @@
+from collections.abc import Set
+
+from gossamer.messages.event import Attributes
+
+def encode(names: Set[str], key: str | None, time_ns: int, attributes: Attributes, body: bytes, /) -> bytes | None: ...
+def loose(names: Set[str] | None, wanted: Set[str], sizes: bytes, blob: bytes, /) -> list[Attributes] | None: ...
