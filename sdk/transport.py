@@ -86,6 +86,8 @@ EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
 GATHER_NS = 2_000_000
+LOOK_NS = 200_000
+"""How often a publisher that may send nothing looks whether it may: to look takes as long as ten events."""
 SMALL_EVENTS_MAX, SMALL_FLYING_MAX = 4, 2
 """So many packets of so few events are followed by the next at once."""
 PING_S = 2.0
@@ -603,6 +605,8 @@ class Transport:
             # A few small ones do not hold the next up: it may well be the last for a while, too.
             small = packet.count <= SMALL_EVENTS_MAX and len(flying) <= SMALL_FLYING_MAX
             self.patient_until_ns = 0 if small else now_ns + GATHER_NS
+        if urgent:
+            self.patient_until_ns = now_ns + LOOK_NS
 
     def _pack(self) -> Packet:
         outbox = self.outbox

@@ -1,18 +1,49 @@
 """When a client's events leave, as a broker sees it that answers only what the test has it answer."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import zmq
 
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import encode_content
-from gossamer.messages.session import Goodbye, Hello, Publish, Welcome, decode_from_client, encode
-from gossamer.sdk.transport import SMALL_FLYING_MAX, Transport, Turns
+from gossamer.messages.session import Acks, Goodbye, Hello, Publish, Welcome, decode_from_client, encode
+from gossamer.sdk.transport import FLYING_MAX, PACKET_EVENTS_MAX, SMALL_FLYING_MAX, Transport, Turns
 
 STREAM = "default/~test-1.0"
 EVENT = encode_content((None, None, None, 1, False, {"n": 1}, b"body"))
 PATIENCE_MS = 10_000
 
 
-def test_a_small_packet_that_is_under_way_does_not_hold_the_next_up() -> None:
+class Deaf:
+    """A broker that says nothing by itself."""
+
+    def __init__(self, router: "zmq.Socket[bytes]") -> None:
+        self._router = router
+        self._place = b""
+
+    def welcome(self) -> None:
+        self._place, frame = self._router.recv_multipart()
+        hello = decode_from_client(frame)
+        assert isinstance(hello, Hello)
+        self.say(Welcome(hello.epoch, "broker", STREAM, 2**20, 2**20, 20.0))
+
+    def say(self, message: Welcome | Acks) -> None:
+        self._router.send_multipart((self._place, encode(message)))
+
+    def packet(self) -> int:
+        """How many events the next packet has."""
+        published = decode_from_client(self._router.recv_multipart()[1])
+        assert isinstance(published, Publish)
+        return published.packet.count
+
+    def goodbye(self) -> None:
+        assert isinstance(decode_from_client(self._router.recv_multipart()[1]), Goodbye)
+
+
+@contextmanager
+def connected() -> Iterator[tuple[Transport, Deaf]]:
     failures: list[GossamerError] = []
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with context, context.socket(zmq.ROUTER) as router:
@@ -25,20 +56,38 @@ def test_a_small_packet_that_is_under_way_does_not_hold_the_next_up() -> None:
             on_opened=lambda _: None, on_more=lambda: None, turns=Turns(),
         )  # fmt: skip
         transport.start()
-        place, frame = router.recv_multipart()
-        hello = decode_from_client(frame)
-        assert isinstance(hello, Hello)
-        router.send_multipart((place, encode(Welcome(hello.epoch, "broker", STREAM, 2**20, 2**20, 20.0))))
+        broker = Deaf(router)
+        broker.welcome()
         try:
-            counts = []
-            for _ in range(SMALL_FLYING_MAX + 1):  # none of them is ever acknowledged
-                transport.outbox.append(EVENT)
-                transport.pump()
-                published = decode_from_client(router.recv_multipart()[1])
-                assert isinstance(published, Publish)
-                counts.append(published.packet.count)
-            assert counts == [1] * (SMALL_FLYING_MAX + 1), "each left by itself, without waiting for the others"
+            yield transport, broker
         finally:
             transport.close()
-        assert isinstance(decode_from_client(router.recv_multipart()[1]), Goodbye)
+        broker.goodbye()
     assert failures == []
+
+
+def test_a_small_packet_that_is_under_way_does_not_hold_the_next_up() -> None:
+    with connected() as (transport, broker):
+        counts = []
+        for _ in range(SMALL_FLYING_MAX + 1):  # none of them is ever acknowledged
+            transport.outbox.append(EVENT)
+            transport.pump()
+            counts.append(broker.packet())
+        assert counts == [1] * (SMALL_FLYING_MAX + 1), "each left by itself, without waiting for the others"
+
+
+def test_a_publisher_that_may_send_nothing_does_not_look_again_for_every_event() -> None:
+    with connected() as (transport, broker):
+        for _ in range(FLYING_MAX):
+            transport.outbox.extend([EVENT] * PACKET_EVENTS_MAX)
+            transport.pump()
+            assert broker.packet() == PACKET_EVENTS_MAX
+        transport.outbox.append(EVENT)
+        transport.patient_until_ns = 1  # those that are under way take long
+        began_ns = time.time_ns()
+        for _ in range(1_000):  # the other thread may be at the socket at first
+            transport.pump()
+        assert transport.patient_until_ns > began_ns, "publish_nowait looks again then, and not before"
+        broker.say(Acks(FLYING_MAX * PACKET_EVENTS_MAX - 1, -1, -1))
+        assert broker.packet() == 1, "and what had to wait leaves, though nothing more is published"
+        broker.say(Acks(FLYING_MAX * PACKET_EVENTS_MAX, -1, -1))
