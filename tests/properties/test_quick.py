@@ -16,7 +16,9 @@ from strategies import contents
 pytestmark = pytest.mark.skipif(not COMPILED, reason="messages/_quick.c is not compiled: pip install -e . does it")
 
 A = "default/a"
-NAMES = ("symbol", "price", "n", "a" * 31, "b" * 32, "c" * 200)
+Y121 = "y" * 121
+"""One that begins with its own length, as it is encoded."""
+NAMES = ("symbol", "price", "n", "a" * 31, "b" * 32, "c" * 200, Y121)
 INT_EDGES = [edge + by for bits in (5, 7, 8, 15, 16, 31, 32, 63) for edge in (2**bits, -(2**bits)) for by in (-1, 0, 1)]
 
 numbers = st.sampled_from(INT_EDGES) | st.integers() | st.floats()
@@ -144,3 +146,9 @@ def test_a_name_that_nobody_has_checked_is_not_taken_from_a_client() -> None:
     assert everyday(packet, frozenset(("never-before",)), trusted=True) == [{"never-before": 1}]
     packet.vetted()
     assert everyday(packet, frozenset(("never-before",))) == [{"never-before": 1}]
+
+
+def test_a_long_name_is_not_taken_for_the_short_one_that_its_tag_looks_like() -> None:
+    # 0xd9, a tag, differs from that of an empty text by 121, which is the byte "y".
+    run = [Content(attributes={Y121: 1}), Content(attributes={Y121: 2}), Content(attributes={Y121: 3})]
+    assert everyday(pack(A, 0, run), frozenset((Y121,))) == [{Y121: 1}, {Y121: 2}, {Y121: 3}]
