@@ -43,6 +43,7 @@ class Audience:
         self.sharing: dict[str, tuple[Selector, dict[int, None]]] = {}
         """By its text, a selector and who has it: it is asked once for all of them."""
         self._asking: Counter[str] = Counter()
+        """By how many of these each attribute is asked for."""
         self.names: frozenset[str] = frozenset()
         """The attributes that any of them asks for; a new set when there are others."""
         self.dispatch = Noting()
@@ -65,17 +66,23 @@ class Audience:
             if not sharers:
                 del self.sharing[str(old)]
                 self.index.remove(str(old))
-                self._asking.subtract(names_of(old.tree))
+                self._ask(old, -1)
         if selector is not None:
             self.selectors[key] = selector
             if str(selector) not in self.sharing:
                 self.sharing[str(selector)] = selector, {}
                 self.index.add(str(selector), selector)
-                self._asking.update(names_of(selector.tree))
+                self._ask(selector, 1)
             self.sharing[str(selector)][1][key] = None
-        names = frozenset(+self._asking)
-        if names != self.names:
-            self._asking, self.names = +self._asking, names
+
+    def _ask(self, selector: Selector, by: int) -> None:
+        asking, known = self._asking, len(self._asking)
+        for name in names_of(selector.tree):
+            asking[name] += by
+            if not asking[name]:
+                del asking[name]
+        if len(asking) != known:  # names come, or go, and not both
+            self.names = frozenset(asking)
 
     def matched(self, batch: list[Attributes]) -> list[list[int]]:
         """Whom each of these matches, by the attributes that are asked for: one list for all that match the same."""
