@@ -87,7 +87,7 @@ FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker."""
 GATHER_NS = 2_000_000
 LOOK_NS = 200_000
-"""How often a publisher that may send nothing looks whether it may: to look takes as long as ten events."""
+"""How often a publisher that may send nothing looks whether it may: to look takes a poll and a lock."""
 SMALL_EVENTS_MAX, SMALL_FLYING_MAX = 4, 2
 """So many packets of so few events are followed by the next at once."""
 PING_S = 2.0
