@@ -384,9 +384,11 @@ class Return(_Message, frozen=True, tag=31):
 
 
 class Recall(_Message, frozen=True, tag=36):
-    """A broker asks where a durable subscription is."""
+    """A broker asks where a durable subscription is. The answer bears the `question`: one to an earlier question may come
+    late, and what it says is over."""
 
     name: NodeId
+    question: Version
 
 
 class Recalled(_Message, frozen=True, tag=37):
@@ -394,6 +396,7 @@ class Recalled(_Message, frozen=True, tag=37):
     there is more to come."""
 
     name: NodeId
+    question: Version
     known: bool
     vector: Vector
     more: bool = False

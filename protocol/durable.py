@@ -32,6 +32,7 @@ PATIENCE_ROUNDS = 4
 """A logger that has not answered for so long is not waited for, if another has."""
 CHANCE_BITS = 8
 HOLDER_BITS = 20
+QUESTION_BITS = 32
 TAKEN_OVER = "superseded: taken over by another client"
 MARKS_A_ROUND = 64
 """Subscriptions whose bookmarks are told in a round: they take turns."""
@@ -80,9 +81,12 @@ def _names_what_is_over(vector: Mapping[StreamId, int], group: str) -> bool:
 class _Attaching:
     """A subscription whose bookmark is being asked for."""
 
-    __slots__ = ("answered", "held", "holder", "known", "since", "start", "vector")
+    __slots__ = ("answered", "held", "holder", "known", "question", "since", "start", "vector")
 
-    def __init__(self, holder: int, held: bool, start: Mapping[StreamId, int] | None, since: int) -> None:
+    def __init__(
+        self, question: int, holder: int, held: bool, start: Mapping[StreamId, int] | None, since: int
+    ) -> None:
+        self.question = question
         self.holder = holder
         self.held = held
         self.start = start
@@ -186,8 +190,9 @@ class Durables:
         if not self._loggers:
             self._ctx.emit(Detached(name, 0, "there is no logger to keep it"))
             return
-        self._attaching[name] = _Attaching(holder, held, start, self._ctx.round)
-        self._ctx.multicast(self._loggers, Recall(name))
+        question = self._ctx.rng.getrandbits(QUESTION_BITS)
+        self._attaching[name] = _Attaching(question, holder, held, start, self._ctx.round)
+        self._ctx.multicast(self._loggers, Recall(name, question))
 
     def mark(self, name: NodeId, epoch: int, vector: Mapping[StreamId, int]) -> None:
         """It has taken each of these streams up to there."""
@@ -233,7 +238,7 @@ class Durables:
 
     def on_recalled(self, logger: NodeId, message: Recalled) -> None:
         attaching = self._attaching.get(message.name)
-        if attaching is None:
+        if attaching is None or attaching.question != message.question:
             return
         attaching.known |= message.known
         for position in message.vector:
@@ -273,7 +278,7 @@ class Durables:
             if enough and (not silent or attaching.since < patience):
                 self._enter(name, attaching)
             else:
-                self._ctx.multicast(silent, Recall(name))
+                self._ctx.multicast(silent, Recall(name, attaching.question))
         names = list(self.held)
         self._turn = self._turn % len(names) if names else 0
         chosen = (names[self._turn :] + names[: self._turn])[:MARKS_A_ROUND]
@@ -363,9 +368,9 @@ class Bookmarks:
             self._ctx.send(sender, Roster((), (record,), False))
         vector = tuple(Position(*each) for each in self.positions.get(message.name, {}).items())
         while len(vector) > ENTRIES_MAX:
-            self._ctx.send(sender, Recalled(message.name, known, vector[:ENTRIES_MAX], True))
+            self._ctx.send(sender, Recalled(message.name, message.question, known, vector[:ENTRIES_MAX], True))
             vector = vector[ENTRIES_MAX:]
-        self._ctx.send(sender, Recalled(message.name, known, vector))
+        self._ctx.send(sender, Recalled(message.name, message.question, known, vector))
 
     def on_bookmark(self, sender: NodeId, message: Bookmark) -> bool:
         """Take what a broker tells, once it is on disk; False if the subscription is not with it any more."""

@@ -20,13 +20,23 @@ def rounds(me, count):
     return effects
 
 
+def question(me):
+    """What the loggers are being asked."""
+    return me.durables._attaching[NAME].question
+
+
+def recalled(me, logger, known, vector):
+    """A logger answers."""
+    return receive(me, logger, Recalled(NAME, question(me), known, vector))
+
+
 def attached(loggers="KL", **vector):
     """A broker that has the subscription, behind what K told."""
     me, _ = node(loggers=loggers)
     me.handle(Attach(NAME), 0.0)
     for logger in loggers:
         told = tuple(Position({"s": S, "t": T}[name], last) for name, last in vector.items())
-        receive(me, logger, Recalled(NAME, True, told))
+        recalled(me, logger, True, told)
     effects = []
     for logger in loggers:
         effects = receive(me, logger, Bookmarked(NAME, me.durables.held[NAME].epoch, 1))
@@ -35,9 +45,9 @@ def attached(loggers="KL", **vector):
 
 def test_all_loggers_are_asked_and_the_best_of_each_counts():
     me, _ = node(loggers="KL")
-    assert sent(me.handle(Attach(NAME), 0.0)) == [(("K", "L"), Recall(NAME))]
-    assert receive(me, "K", Recalled(NAME, True, (Position(S, 3), Position(T, 9)))) == []
-    effects = receive(me, "L", Recalled(NAME, True, (Position(S, 5), Position(T, 1))))
+    assert sent(me.handle(Attach(NAME), 0.0)) == [(("K", "L"), Recall(NAME, question(me)))]
+    assert recalled(me, "K", True, (Position(S, 3), Position(T, 9))) == []
+    effects = recalled(me, "L", True, (Position(S, 5), Position(T, 1)))
     ((_, first), (_, second)) = sent(effects, Bookmark)
     assert first == second
     assert set(first.vector) == {Position(S, 5), Position(T, 9)}
@@ -46,12 +56,24 @@ def test_all_loggers_are_asked_and_the_best_of_each_counts():
     assert receive(me, "L", Bookmarked(NAME, first.epoch, 1)) == [Attached(NAME, first.epoch, {S: 5, T: 9}, False)]
 
 
+def test_an_answer_to_an_earlier_question_does_not_count():
+    """It says that nobody knows the subscription, which was begun elsewhere since."""
+    me, _ = node(loggers="L")
+    me.handle(Attach(NAME), 0.0)
+    late = Recalled(NAME, question(me), False, ())
+    me.handle(Attach(NAME), 1.0)
+    assert receive(me, "L", late) == []
+    assert NAME not in me.durables.held
+    recalled(me, "L", True, (Position(S, 3),))
+    assert me.durables.held[NAME].vector == {S: 3}
+
+
 def test_a_new_one_begins_with_what_comes_after_what_was_delivered():
     me, _ = node(loggers="L")
     receive(me, "a", Data("a", packet(0, 4)))
     receive(me, "a", Data("a", packet(7)))
     me.handle(Attach(NAME), 0.0)
-    receive(me, "L", Recalled(NAME, False, ()))
+    recalled(me, "L", False, ())
     epoch = me.durables.held[NAME].epoch
     assert receive(me, "L", Bookmarked(NAME, epoch, 1)) == [Attached(NAME, epoch, {S: 4}, True)]
 
@@ -65,7 +87,7 @@ def test_a_logger_that_is_silent_is_not_waited_for_for_ever(known, enough):
     assert asked == [("J", "K", "L")] * len(asked)
     for logger in enough:
         assert NAME not in me.durables.held
-        receive(me, logger, Recalled(NAME, known, ()))
+        recalled(me, logger, known, ())
         rounds(me, PATIENCE_ROUNDS + 2)
     epoch = me.durables.held[NAME].epoch
     found = []
@@ -99,11 +121,11 @@ def test_who_comes_from_another_broker_goes_on_if_nobody_else_has_had_it(holder,
     elsewhere = node(loggers="K")[0]
     elsewhere.handle(Attach(NAME, holder=holder), 0.0)
     receive(elsewhere, "K", Roster((), (Member(NAME, "durable", found.epoch),), False))
-    receive(elsewhere, "K", Recalled(NAME, True, (Position(S, 3),)))
+    recalled(elsewhere, "K", True, (Position(S, 3),))
     me.handle(Attach(NAME, holder=5, held=True), 0.0)
     receive(me, "K", Roster((), (elsewhere.membership.table.get(NAME),), False))
-    receive(me, "K", Recalled(NAME, True, (Position(S, 3),)))
-    effects = receive(me, "L", Recalled(NAME, True, ()))
+    recalled(me, "K", True, (Position(S, 3),))
+    effects = recalled(me, "L", True, ())
     assert bool(only(effects, Detached)) is not goes_on
     assert (NAME in me.durables.held) is goes_on
 
@@ -163,7 +185,7 @@ def test_a_bookmark_counts_once_it_is_on_disk():
     ((records, token),) = [(each.records, each.token) for each in only(effects, Persist)]
     assert records == (Member(NAME, "durable", 7), Marked(NAME, (Position(S, 3),)))
     assert sent(me.handle(Persisted(token), 0.0), Bookmarked) == [(("a",), Bookmarked(NAME, 7, 1))]
-    assert sent(receive(me, "a", Recall(NAME)), Recalled) == [(("a",), Recalled(NAME, True, (Position(S, 3),)))]
+    assert sent(receive(me, "a", Recall(NAME, 7)), Recalled) == [(("a",), Recalled(NAME, 7, True, (Position(S, 3),)))]
 
 
 def test_nothing_is_stable_beyond_a_bookmark_and_only_in_its_group():
@@ -222,8 +244,8 @@ def test_one_that_is_expired_is_not_waited_for_but_is_remembered():
         me.handle(Wake(), now)
     assert me.membership.table.get(NAME) == Member(NAME, "left", 7)
     assert me.stability._bookmarked(S, 9) == 9
-    answer = sent(receive(me, "a", Recall(NAME), 12.0), Recalled)
-    assert answer == [(("a",), Recalled(NAME, True, (Position(S, 3),)))]
+    answer = sent(receive(me, "a", Recall(NAME, 7), 12.0), Recalled)
+    assert answer == [(("a",), Recalled(NAME, 7, True, (Position(S, 3),)))]
 
 
 def test_one_that_is_forgotten_leaves_nothing():
@@ -231,7 +253,7 @@ def test_one_that_is_forgotten_leaves_nothing():
     persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),))))
     effects = receive(me, "a", Roster((), (Member(NAME, "left", 9),), False))
     assert Marked(NAME, None) in only(effects, Persist)[0].records
-    assert sent(receive(me, "a", Recall(NAME)), Recalled) == [(("a",), Recalled(NAME, False, ()))]
+    assert sent(receive(me, "a", Recall(NAME, 7)), Recalled) == [(("a",), Recalled(NAME, 7, False, ()))]
 
 
 def test_a_stream_that_is_over_is_named_no_longer_than_a_log_may_have_it():
