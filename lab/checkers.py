@@ -300,8 +300,9 @@ class Checker(Observer):
             needed = self.loggers_min
         else:
             holders = [life.node for life in (*self.lives.values(), *self.ended) if life.covers(event)]
-            owed = [life for life in self.lives.values() if life.owed(event, self.events[event])]
-            # Whoever came later cannot hold it: what all have that are owed it is as safe as can be.
+            # Whoever came later, or has left, cannot hold it: what all have that are owed it is as safe as can be.
+            here = (life for life in self.lives.values() if life.status in WAITED_FOR)
+            owed = [life for life in here if life.owed(event, self.events[event])]
             needed = 0 if all(life.settled(event) for life in owed) else self.faults + 1
         if len(set(holders)) < needed:
             what = f"{event} counts as {acked.level}, but only {holders} of {needed} have it"

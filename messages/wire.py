@@ -384,8 +384,8 @@ class Return(_Message, frozen=True, tag=31):
 
 
 class Recall(_Message, frozen=True, tag=36):
-    """A broker asks where a durable subscription is. The answer bears the `question`: one to an earlier question may come
-    late, and what it says is over."""
+    """A broker asks where a durable subscription is. The answer bears the `question`: one to an earlier question may
+    come late, and what it says is over."""
 
     name: NodeId
     question: Version
