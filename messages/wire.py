@@ -392,12 +392,13 @@ class Recall(_Message, frozen=True, tag=36):
 
 
 class Recalled(_Message, frozen=True, tag=37):
-    """A logger's answer: what is on its disk of the bookmark, and whether it knows the subscription at all. `more`: and
-    there is more to come."""
+    """A logger's answer: what is on its disk of the bookmark, and whether it knows the subscription at all: it may have
+    heard of it, and not where it is (`marked`). `more`: and there is more to come."""
 
     name: NodeId
     question: Version
     known: bool
+    marked: bool
     vector: Vector
     more: bool = False
 

@@ -81,7 +81,7 @@ def _names_what_is_over(vector: Mapping[StreamId, int], group: str) -> bool:
 class _Attaching:
     """A subscription whose bookmark is being asked for."""
 
-    __slots__ = ("answered", "held", "holder", "known", "question", "since", "start", "vector")
+    __slots__ = ("answered", "held", "holder", "known", "marked", "question", "since", "start", "vector")
 
     def __init__(
         self, question: int, holder: int, held: bool, start: Mapping[StreamId, int] | None, since: int
@@ -93,6 +93,8 @@ class _Attaching:
         self.since = since
         self.answered: dict[NodeId, None] = {}
         self.known = False
+        self.marked = False
+        """Whether somebody has said where it is, and not only that it is."""
         self.vector: dict[StreamId, int] = {}
 
 
@@ -182,6 +184,14 @@ class Durables:
         that is known, a single logger is enough."""
         return len(self._membership.loggers) // 2 + 1 if new else 1
 
+    def _is_enough(self, attaching: _Attaching) -> bool:
+        """Whether the bookmark is known as well as it must be. As long as all who have answered have only heard of it,
+        the others are waited for, those that are away as well: to take it up at the beginning would be to ask for what
+        is collected, since whoever knows better waits for no more than the rest."""
+        if attaching.known and not attaching.marked:
+            return all(node in attaching.answered for node in self._membership.loggers)
+        return len(attaching.answered) >= self._needed(not attaching.known)
+
     # What clients want ----------------------------------------------------------------------------------------------
 
     def attach(self, name: NodeId, holder: int, held: bool, start: Mapping[StreamId, int] | None) -> None:
@@ -241,13 +251,14 @@ class Durables:
         if attaching is None or attaching.question != message.question:
             return
         attaching.known |= message.known
+        attaching.marked |= message.marked
         for position in message.vector:
             if position.last > attaching.vector.get(position.stream, -1):
                 attaching.vector[position.stream] = position.last
         if not message.more:
             attaching.answered[logger] = None
             everyone = all(node in attaching.answered for node in self._loggers)
-            if everyone and len(attaching.answered) >= self._needed(not attaching.known):
+            if everyone and self._is_enough(attaching):
                 self._enter(message.name, attaching)
 
     def on_bookmarked(self, logger: NodeId, message: Bookmarked) -> None:
@@ -274,7 +285,7 @@ class Durables:
         patience = self._ctx.round - PATIENCE_ROUNDS
         for name, attaching in list(self._attaching.items()):
             silent = tuple(node for node in self._loggers if node not in attaching.answered)
-            enough = len(attaching.answered) >= self._needed(not attaching.known)
+            enough = self._is_enough(attaching)
             if enough and (not silent or attaching.since < patience):
                 self._enter(name, attaching)
             else:
@@ -342,7 +353,7 @@ class Durables:
 class Bookmarks:
     """A logger's side: the bookmarks on its disk, and what waits for them."""
 
-    __slots__ = ("_ctx", "_epochs", "_membership", "_save", "_stability", "positions")
+    __slots__ = ("_ctx", "_epochs", "_marked", "_membership", "_save", "_stability", "positions")
 
     def __init__(
         self,
@@ -360,17 +371,20 @@ class Bookmarks:
         self._epochs = {member.node: member.freshness for member in found.members if member.status == "durable"}
         """The last whose beginning was told."""
         self.positions = {name: dict(vector) for name, vector in found.bookmarks.items()}
+        self._marked = dict.fromkeys(self.positions)
+        """Those of which it was told where they are."""
 
     def on_recall(self, sender: NodeId, message: Recall) -> None:
         record = self._membership.table.get(message.name)
-        known = message.name in self.positions or (record is not None and record.status == "durable")
+        marked = message.name in self._marked
+        known = marked or (record is not None and record.status == "durable")
         if record is not None:  # the epoch must be above this one
             self._ctx.send(sender, Roster((), (record,), False))
         vector = tuple(Position(*each) for each in self.positions.get(message.name, {}).items())
         while len(vector) > ENTRIES_MAX:
-            self._ctx.send(sender, Recalled(message.name, message.question, known, vector[:ENTRIES_MAX], True))
-            vector = vector[ENTRIES_MAX:]
-        self._ctx.send(sender, Recalled(message.name, message.question, known, vector))
+            part, vector = vector[:ENTRIES_MAX], vector[ENTRIES_MAX:]
+            self._ctx.send(sender, Recalled(message.name, message.question, known, marked, part, True))
+        self._ctx.send(sender, Recalled(message.name, message.question, known, marked, vector))
 
     def on_bookmark(self, sender: NodeId, message: Bookmark) -> bool:
         """Take what a broker tells, once it is on disk; False if the subscription is not with it any more."""
@@ -393,6 +407,7 @@ class Bookmarks:
 
     def _on_saved(self, sender: NodeId, message: Bookmark, anew: bool) -> None:
         known = self.positions.setdefault(message.name, {})
+        self._marked[message.name] = None
         if anew:
             known.clear()
         for stream, last in ((position.stream, position.last) for position in message.vector):
@@ -408,6 +423,7 @@ class Bookmarks:
             return
         self._stability.release_durable(name, group_of_durable(name))
         if (known is None or member.freshness > known.freshness) and self.positions.pop(name, None) is not None:
+            self._marked.pop(name, None)
             self._save(Marked(name, None), None)
 
     def retire(self, stream: StreamId) -> None:

@@ -25,9 +25,10 @@ def question(me):
     return me.durables._attaching[NAME].question
 
 
-def recalled(me, logger, known, vector):
+def recalled(me, logger, known, vector, marked=None):
     """A logger answers."""
-    return receive(me, logger, Recalled(NAME, question(me), known, vector))
+    marked = known if marked is None else marked
+    return receive(me, logger, Recalled(NAME, question(me), known, marked, vector))
 
 
 def attached(loggers="KL", **vector):
@@ -60,7 +61,7 @@ def test_an_answer_to_an_earlier_question_does_not_count():
     """It says that nobody knows the subscription, which was begun elsewhere since."""
     me, _ = node(loggers="L")
     me.handle(Attach(NAME), 0.0)
-    late = Recalled(NAME, question(me), False, ())
+    late = Recalled(NAME, question(me), False, False, ())
     me.handle(Attach(NAME), 1.0)
     assert receive(me, "L", late) == []
     assert NAME not in me.durables.held
@@ -96,6 +97,25 @@ def test_a_logger_that_is_silent_is_not_waited_for_for_ever(known, enough):
         effects = receive(me, logger, Bookmarked(NAME, epoch, 1)) + rounds(me, PATIENCE_ROUNDS + 2)
         found = only(effects, Attached)
     assert found == [Attached(NAME, epoch, {}, not known)]
+
+
+def test_a_logger_that_has_only_heard_of_it_is_not_enough():
+    """It was begun while L was cut off, and K, which knows where, is away."""
+    me, _ = node(loggers="KL")
+    me.handle(Attach(NAME), 0.0)
+    recalled(me, "L", True, (), marked=False)
+    rounds(me, 2 * PATIENCE_ROUNDS)
+    assert NAME not in me.durables.held
+    recalled(me, "K", True, (Position(S, 3),))
+    assert me.durables.held[NAME].vector == {S: 3}
+
+
+def test_what_every_logger_has_only_heard_of_begins_with_everything():
+    me, _ = node(loggers="KL")
+    me.handle(Attach(NAME), 0.0)
+    recalled(me, "L", True, (), marked=False)
+    recalled(me, "K", True, (), marked=False)
+    assert me.durables.held[NAME].vector == {}
 
 
 def test_without_loggers_there_is_nobody_to_keep_it():
@@ -185,7 +205,14 @@ def test_a_bookmark_counts_once_it_is_on_disk():
     ((records, token),) = [(each.records, each.token) for each in only(effects, Persist)]
     assert records == (Member(NAME, "durable", 7), Marked(NAME, (Position(S, 3),)))
     assert sent(me.handle(Persisted(token), 0.0), Bookmarked) == [(("a",), Bookmarked(NAME, 7, 1))]
-    assert sent(receive(me, "a", Recall(NAME, 7)), Recalled) == [(("a",), Recalled(NAME, 7, True, (Position(S, 3),)))]
+    answer = Recalled(NAME, 7, True, True, (Position(S, 3),))
+    assert sent(receive(me, "a", Recall(NAME, 7)), Recalled) == [(("a",), answer)]
+
+
+def test_a_logger_tells_of_what_it_has_only_heard_of():
+    me = logger()
+    persist(me, receive(me, "a", Roster((), (Member(NAME, "durable", 7),), False)))
+    assert sent(receive(me, "a", Recall(NAME, 9)), Recalled) == [(("a",), Recalled(NAME, 9, True, False, ()))]
 
 
 def test_nothing_is_stable_beyond_a_bookmark_and_only_in_its_group():
@@ -245,7 +272,7 @@ def test_one_that_is_expired_is_not_waited_for_but_is_remembered():
     assert me.membership.table.get(NAME) == Member(NAME, "left", 7)
     assert me.stability._bookmarked(S, 9) == 9
     answer = sent(receive(me, "a", Recall(NAME, 7), 12.0), Recalled)
-    assert answer == [(("a",), Recalled(NAME, 7, True, (Position(S, 3),)))]
+    assert answer == [(("a",), Recalled(NAME, 7, True, True, (Position(S, 3),)))]
 
 
 def test_one_that_is_forgotten_leaves_nothing():
@@ -253,7 +280,7 @@ def test_one_that_is_forgotten_leaves_nothing():
     persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),))))
     effects = receive(me, "a", Roster((), (Member(NAME, "left", 9),), False))
     assert Marked(NAME, None) in only(effects, Persist)[0].records
-    assert sent(receive(me, "a", Recall(NAME, 7)), Recalled) == [(("a",), Recalled(NAME, 7, False, ()))]
+    assert sent(receive(me, "a", Recall(NAME, 7)), Recalled) == [(("a",), Recalled(NAME, 7, False, False, ()))]
 
 
 def test_a_stream_that_is_over_is_named_no_longer_than_a_log_may_have_it():
