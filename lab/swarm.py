@@ -394,7 +394,7 @@ class Run:
         """Nothing grows without bound: what is kept for repair, held back for order, or waiting to be logged."""
         for name, host in self.world.hosts.items():
             node, config = host.node, self.plan.config
-            if isinstance(node, Node):
+            if isinstance(node, Node) and self.checker.lives[name].status == "member":  # who has left gets to no end
                 kept = {
                     "gossip buffer": (node.buffer.bytes, config.gossip_buffer_bytes_max),
                     "held back": (node.receiver.held_bytes, config.hold_bytes_max + node.sender.bytes),
