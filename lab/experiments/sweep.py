@@ -64,9 +64,11 @@ def in_order(
                 for done, ended in enumerate(as_completed(under_way), 1):
                     ended.result()
                     progress(done, len(jobs))
-            finally:
+            except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-            yield from (ended.result() for ended in under_way)
+                raise
+        # They have ended, so what they took is known (lab/report.py).
+        yield from (ended.result() for ended in under_way)
 
 
 def largest(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:
