@@ -247,7 +247,10 @@ class Checker(Observer):
         if published.life.up and published.life.status == "member" and published.life.node not in self.expelled:
             raise Violation("validity", f"{event} was declared void, but its publisher lives", event)
         for life in self.lives.values():
-            if life.status == "member" and life.node not in self.expelled and life.has(event):
+            # Who has disconnected or left has given it to its clients. What a logger took in passing before it left
+            # nobody saw.
+            counts = life.status in WAITED_FOR or not life.logger
+            if counts and life.node not in self.expelled and life.has(event):
                 raise Violation("uniform closing", f"{event} was declared void, but {life.node} delivered it", event)
 
     # Acknowledging and collecting -----------------------------------------------------------------------------------

@@ -257,6 +257,18 @@ def take_what_was_given_up(node: Node) -> None:
 
 
 @mutant(RARE)
+def take_while_going(node: Node) -> None:
+    """A member that waits to disconnect goes on taking what others publish, and may be gone before it is logged."""
+
+    class Greedy(Node):
+        @property
+        def _goes(self) -> bool:
+            return False
+
+    become(node, Greedy)
+
+
+@mutant(RARE)
 def compact_before_it_is_safe(node: Node) -> None:
     """A logger drops what is obsolete for something that is on its own disk and on no other."""
 

@@ -551,6 +551,8 @@ class Node:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
+        if not from_logger and origin != self._ctx.node and self._goes:
+            return ()
         fresh = self.receiver.accept(packet, from_logger, own=origin == self._ctx.node)
         if fresh:
             self._took(packet.stream)
@@ -901,9 +903,17 @@ class Node:
         """Whether what we have may be counted on; what a logger has on disk may, though it goes."""
         return self._departure is None or self.logger is not None
 
+    @property
+    def _goes(self) -> bool:
+        """Whether we are on our way out, and take what others publish from a logger only: who is gone is not asked for
+        what is missing, and what had just reached us alone would be declared void (protocol/seek.py)."""
+        goes = self._departure is not None or self.membership.status in ("leaving", "disconnecting")
+        return goes and self.logger is None and self.membership.has_loggers
+
     def _depart_when_done(self) -> None:
         """What only we may have stays with us until it is logged (without loggers: until everyone has it). Others go on
-        publishing: what came since we want to go is theirs to keep, and we do not tell them that we have it."""
+        publishing: that is theirs to keep. Since we want to go we take it from loggers only; without loggers, we do not
+        tell that we have it."""
         if self._departure is None or self.membership.status != "member":
             return
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):

@@ -13,7 +13,7 @@ from gossamer.messages.ids import EventId
 from gossamer.messages.wire import Data, Lacking, Repair
 from gossamer.protocol.config import Config
 from gossamer.protocol.effects import Skip
-from gossamer.protocol.inputs import Received
+from gossamer.protocol.inputs import Disconnect, Received, Reconnect
 
 
 def content(serial: int) -> tuple[Content, ...]:
@@ -108,6 +108,49 @@ def test_a_straggler_is_not_delivered_once_its_loss_was_told() -> None:
 def test_unless_a_member_takes_what_it_has_given_up() -> None:
     with pytest.raises(Violation, match="uniform closing"):
         straggler_after_the_hole_is_closed(RARE["take-what-was-given-up"])
+
+
+def gone_with_what_nobody_else_has(factory: NodeFactory | None) -> None:
+    """b waits to disconnect until its own event is logged. Meanwhile a dies with m1, which reached b alone, and m2,
+    which reached the logger; and b is gone before it could supply m1."""
+    world, checker = mesh(factory, Config(seek_after_rounds=4))
+    stream, reached = stream_of("a", 1), {0: "Lb", 1: "b", 2: "L"}
+
+    def is_lost(sender: str, to: str, message: object) -> bool:
+        if sender == "a" and isinstance(message, Data):
+            return to not in reached[message.packet.first]
+        return isinstance(message, Repair)
+
+    world.add_rule(DropIf(is_lost))
+    world.publish("a", stream, content(0))
+    held_up = DropIf(lambda sender, _, message: sender == "b" and isinstance(message, Data))
+    world.add_rule(held_up)
+    world.publish("b", stream_of("b", 1), content(9))
+    world.run(world.now_s + 1.0)
+    world.tell("b", Disconnect())
+    world.run(world.now_s + 1.0)
+    world.publish("a", stream, content(1))
+    world.publish("a", stream, content(2))
+    world.run(world.now_s + 0.1)
+    world.crash("a")
+    world.restart("a")
+    world.run(world.now_s + 1.0)
+    assert checker.lives["b"].status == "member", "its own event is not logged"
+    world.remove_rule(held_up)
+    assert world.run_until(lambda: checker.lives["b"].status == "disconnected", 30.0)
+    assert world.run_until(lambda: 1 in checker.void.get(stream, ()), 30.0)
+    world.heal()
+    world.tell("b", Reconnect())
+    assert world.run_until(lambda: checker.lives["b"].has(EventId(stream, 2)), 30.0)
+
+
+def test_who_disconnects_takes_nothing_along_that_may_be_declared_void() -> None:
+    gone_with_what_nobody_else_has(None)
+
+
+def test_unless_it_goes_on_taking_what_others_publish() -> None:
+    with pytest.raises(Violation, match="uniform closing"):
+        gone_with_what_nobody_else_has(RARE["take-while-going"])
 
 
 def compact_what_another_logger_lacks(factory: NodeFactory | None) -> Checker:
