@@ -13,7 +13,8 @@ was safe before there was a logger, and is closed like any other hole: the first
 
 Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are
 not asked, since nobody disconnects with what only it may have: while it waits to go it takes what others publish from
-a logger only. What somebody *had* and nobody has any more is told as collected, not as void. Of several loggers that
+a logger only. Loggers do hold it open: one that is stopped has on its disk what it may have been the only one to
+acknowledge. What somebody *had* and nobody has any more is told as collected, not as void. Of several loggers that
 keep a stream the first asks, and the others take it from that: two that ask each other would wait for one another for
 ever.
 
@@ -152,7 +153,7 @@ class Seeker:
     def _close(self, stream: Stream) -> None:
         """Give up what everyone lacks; stop when nothing is left to seek."""
         agreed = IntervalSet(_lacks(stream))
-        for node in self._membership.active:
+        for node in dict.fromkeys((*self._membership.active, *self._membership.loggers)):
             answered = self._answers[stream.id].get(node, NOTHING)
             for part in agreed.ranges():
                 for unanswered in answered.gaps(*part):

@@ -1,5 +1,7 @@
 """Coincidences too rare for random runs, arranged: the protocol stands them, and its mutants do not."""
 
+from collections.abc import Callable
+
 import pytest
 
 from gossamer.lab.checkers import SERIAL, Checker, Violation
@@ -110,18 +112,23 @@ def test_unless_a_member_takes_what_it_has_given_up() -> None:
         straggler_after_the_hole_is_closed(RARE["take-what-was-given-up"])
 
 
-def gone_with_what_nobody_else_has(factory: NodeFactory | None) -> None:
-    """b waits to disconnect until its own event is logged. Meanwhile a dies with m1, which reached b alone, and m2,
-    which reached the logger; and b is gone before it could supply m1."""
-    world, checker = mesh(factory, Config(seek_after_rounds=4))
-    stream, reached = stream_of("a", 1), {0: "Lb", 1: "b", 2: "L"}
+def beyond(reached: dict[int, str]) -> Callable[[str, str, object], bool]:
+    """Whatever a sends to others than those it reaches is lost, and nothing is repaired."""
 
     def is_lost(sender: str, to: str, message: object) -> bool:
         if sender == "a" and isinstance(message, Data):
             return to not in reached[message.packet.first]
         return isinstance(message, Repair)
 
-    world.add_rule(DropIf(is_lost))
+    return is_lost
+
+
+def gone_with_what_nobody_else_has(factory: NodeFactory | None) -> None:
+    """b waits to disconnect until its own event is logged. Meanwhile a dies with m1, which reached b alone, and m2,
+    which reached the logger; and b is gone before it could supply m1."""
+    world, checker = mesh(factory, Config(seek_after_rounds=4))
+    stream, reached = stream_of("a", 1), {0: "Lb", 1: "b", 2: "L"}
+    world.add_rule(DropIf(beyond(reached)))
     world.publish("a", stream, content(0))
     held_up = DropIf(lambda sender, _, message: sender == "b" and isinstance(message, Data))
     world.add_rule(held_up)
@@ -151,6 +158,30 @@ def test_who_disconnects_takes_nothing_along_that_may_be_declared_void() -> None
 def test_unless_it_goes_on_taking_what_others_publish() -> None:
     with pytest.raises(Violation, match="uniform closing"):
         gone_with_what_nobody_else_has(RARE["take-while-going"])
+
+
+def test_what_only_a_stopped_logger_has_is_not_declared_void() -> None:
+    """M alone has m1 on its disk, acknowledges it and is stopped in order; then the publisher dies, too."""
+    world, checker = mesh(None, Config(seek_after_rounds=4))
+    world.add("M", logger=True, peers=("L",))
+    assert world.run_until(lambda: checker.lives["M"].status == "member", 20.0)
+    stream, reached = stream_of("a", 1), {1: "M", 2: "L"}
+    world.publish("a", stream, content(0))
+    world.run(world.now_s + 1.0)
+    world.add_rule(DropIf(beyond(reached)))
+    world.publish("a", stream, content(1))
+    assert world.run_until(lambda: checker.lives["a"].acked.get(stream) == 1, 20.0), "logged by M"
+    world.tell("M", Disconnect())
+    assert world.run_until(lambda: checker.lives["M"].status == "disconnected", 20.0)
+    world.publish("a", stream, content(2))
+    world.run(world.now_s + 0.1)
+    world.crash("a")
+    world.restart("a")
+    world.run(world.now_s + 10.0)  # the checker sees that nothing is declared void
+    world.heal()
+    world.tell("M", Reconnect())
+    assert world.run_until(lambda: checker.lives["b"].has(EventId(stream, 2)), 60.0)
+    assert checker.lives["b"].has(EventId(stream, 1))
 
 
 def compact_what_another_logger_lacks(factory: NodeFactory | None) -> Checker:
