@@ -44,6 +44,8 @@ _Write = tuple[tuple[Record, ...], dict[NodeId, dict[StreamId, None]], list[Call
 
 
 SHARE_S = 0.25
+PUT_OFF_ROUNDS = 16
+"""So long it takes one that was put off to ask again, at most: it asks all loggers in turn, one a round."""
 ANSWER_BYTES = 64 * 1024
 """What counts as one answer, of those that a logger gives a second."""
 LOADS_MAX = 8
@@ -115,9 +117,9 @@ class LoggerRole:
     """Stores, acknowledges, answers, collects."""
 
     __slots__ = (
-        "_acknowledge", "_ages", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_placement", "_reads",
-        "_requesters", "_retired", "_scanning", "_served", "_served_at", "_stability", "_token", "_tokens",
-        "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_forgotten", "on_moved", "seeks",
+        "_acknowledge", "_ages", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_placement",
+        "_put_off", "_reads", "_requesters", "_retired", "_scanning", "_served", "_served_at", "_stability", "_token",
+        "_tokens", "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_forgotten", "on_moved", "seeks",
     )  # fmt: skip
 
     def __init__(
@@ -156,7 +158,9 @@ class LoggerRole:
         self._tokens = ctx.config.service_limit_per_s
         self._tokens_at = 0.0
         self._served: dict[NodeId, int] = {}
-        """What each has had lately."""
+        """What each that asks has had lately."""
+        self._put_off: dict[NodeId, float] = {}
+        """Who asked in vain without having had its share, in the order in which they did first, and when last."""
         self._served_at = 0.0
         self._requesters = 1
         self._ages = dict(stored.ages) if stored else {}
@@ -361,17 +365,35 @@ class LoggerRole:
 
     def _may_answer(self, sender: NodeId) -> bool:
         """A token bucket of a quarter of a second's answers: what is over the limit is not answered but said. While
-        there are few left, who has had its share is put off for the others."""
+        there are few left, who has had its share is put off for the others. Of those who have not, the first that was
+        put off is answered next, on credit if need be: else some that happen to ask whenever there is a token have them
+        all, and one that asks in between none, for ever."""
         limit, now = self._ctx.config.service_limit_per_s, self._ctx.now
         self._tokens = min(limit * SHARE_S, self._tokens + (now - self._tokens_at) * limit)
         self._tokens_at = now
         if now - self._served_at >= SHARE_S:
             self._requesters = max(1, len(self._served))
             self._served, self._served_at = {}, now
+        had = self._served.setdefault(sender, 0)
         requesters = max(self._requesters, len(self._served))
-        share = limit * SHARE_S / requesters
+        has_its_share = had >= limit * SHARE_S / requesters
         scarce = requesters > 1 and self._tokens < limit * SHARE_S / 2
-        return self._tokens > 0 and not (scarce and self._served.get(sender, 0) >= share)
+        credit = limit if scarce and sender == self._first_put_off() else 0.0
+        if self._tokens > -credit and not (scarce and has_its_share):
+            self._put_off.pop(sender, None)
+            return True
+        if not has_its_share:
+            self._put_off[sender] = now
+        return False
+
+    def _first_put_off(self) -> NodeId | None:
+        """Who waits longest, of those that still ask."""
+        while self._put_off:
+            first = next(iter(self._put_off))
+            if self._ctx.now - self._put_off[first] < PUT_OFF_ROUNDS * self._ctx.config.round_interval_s:
+                return first
+            del self._put_off[first]
+        return None
 
     # Being read -----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """The logger role: on disk first, then everything else (rpbcast §3.2, §5.2, §6.2)."""
 
+from itertools import pairwise
+
 import pytest
 
 from gossamer.messages.ids import named_stream
@@ -519,6 +521,30 @@ def test_one_who_asks_for_much_does_not_keep_others_from_being_answered():
         served["modest"] += answered("modest", step)
     assert served["modest"] >= 30
     assert served["greedy"] >= 60, "and what is left is its"
+
+
+@pytest.mark.parametrize("period_s", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("ranges", [1, 3, 10])
+def test_whoever_keeps_asking_is_answered_though_others_ask_whenever_there_is_a_token(ranges, period_s):
+    """Eight that ask five times a second, for more than there are answers, and one that asks in between."""
+    bench = Bench(service_limit_per_s=20.0)
+    bench.stored(*(packet(seq) for seq in range(20)))
+    for seq in range(20):
+        bench.buffer.add(packet(seq), 0)
+    much = Span(S, tuple((2 * number, 2 * number) for number in range(ranges)))
+    asked = [(0.2 * turn + 0.025 * number, f"b{number}") for turn in range(200) for number in range(8)]
+    asked += [(period_s * turn + 0.01, "late") for turn in range(int(40 / period_s))]
+    answered: dict[str, list[float]] = {}
+    for bench.ctx.now, sender in sorted(asked):
+        effects = bench.recover(span(0, 0) if sender == "late" else much, sender=sender)
+        if any(isinstance(message, Repair) for _, message in sent(effects)):
+            answered.setdefault(sender, []).append(bench.ctx.now)
+    assert len(answered) == 9
+    for times in answered.values():
+        waits = [later - earlier for earlier, later in pairwise([0.0, *times, 40.0])]
+        assert max(waits) < 8 * ranges / 20 + 2 * period_s + 1.0, "no longer than it takes to answer everyone once"
+    spent = ranges * sum(map(len, answered.values())) - (ranges - 1) * len(answered["late"])
+    assert spent <= 20 * 40 + 20 + 20, "and the limit is kept, but for the answers of a second on credit"
 
 
 def test_reads_for_repairs_are_few_at_a_time_and_one_for_each_who_asks():
