@@ -406,7 +406,7 @@ class Recalled(_Message, frozen=True, tag=37):
 class Bookmark(_Message, frozen=True, tag=38):
     """A durable subscription, at that epoch, has taken each of these streams up to there: what changed since the last
     version that the receiver has confirmed; `whole`: it has confirmed none, and what it knew before does not count, if
-    that is no more than what was known of epoch `after`."""
+    that is of no later epoch than `after`: the one known at the beginning, or its own, once the client has it."""
 
     name: NodeId
     epoch: Version

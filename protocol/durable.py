@@ -109,7 +109,8 @@ class Held:
     def __init__(self, epoch: int, after: int, vector: dict[StreamId, int], new: bool, since: int) -> None:
         self.epoch = epoch
         self.after = after
-        """The epoch that was known when it was attached."""
+        """The epoch that was known when it was attached; its own once the client has it. Whoever attached it beside us,
+        with a lower one and other loggers, has lost it, and what those were told does not count any more."""
         self.vector = vector
         self.new = new
         self.since = since
@@ -346,7 +347,7 @@ class Durables:
             del self.held[name]
             self._ctx.emit(Detached(name, held.epoch, "the loggers know where it is"))
         elif enough and not held.announced:
-            held.announced = True
+            held.announced, held.after = True, held.epoch
             self._ctx.emit(Attached(name, held.epoch, dict(held.vector), held.new))
 
 

@@ -129,7 +129,7 @@ def test_what_was_taken_is_told_until_each_logger_has_it():
     me.handle(Mark(NAME, found.epoch, {S: 4}), 1.0)
     me.handle(Mark(NAME, found.epoch - 1, {S: 99}), 1.0)
     told = dict(sent(rounds(me, 8), Bookmark))
-    expected = Bookmark(NAME, found.epoch, 2, (Position(S, 5), Position(T, 0)), False)
+    expected = Bookmark(NAME, found.epoch, 2, (Position(S, 5), Position(T, 0)), False, found.epoch)
     assert told == {("K",): expected, ("L",): expected}
     receive(me, "K", Bookmarked(NAME, found.epoch, 2))
     assert {to for to, _ in sent(rounds(me, 8), Bookmark)} == {("L",)}
@@ -171,7 +171,7 @@ def test_a_client_that_goes_leaves_the_last_of_its_bookmark():
     me, found = attached(loggers="L")
     me.handle(Mark(NAME, found.epoch, {S: 5}), 1.0)
     effects = me.handle(Detach(NAME, found.epoch), 1.0)
-    assert sent(effects, Bookmark) == [(("L",), Bookmark(NAME, found.epoch, 2, (Position(S, 5),)))]
+    assert sent(effects, Bookmark) == [(("L",), Bookmark(NAME, found.epoch, 2, (Position(S, 5),), False, found.epoch))]
     assert NAME in me.durables.held
     effects = receive(me, "L", Bookmarked(NAME, found.epoch, 2))
     assert only(effects, Detached) == [Detached(NAME, found.epoch, "the loggers know where it is")]
@@ -246,6 +246,29 @@ def test_who_did_not_know_of_the_one_that_has_it_comes_too_late():
     persist(me, receive(me, "b", Bookmark(NAME, 8, 1, (Position(S, 9),), True)))
     assert me.bookmarks.positions[NAME] == {S: 3}
     assert me.membership.table.get(NAME) == Member(NAME, "durable", 7)
+
+
+def test_who_has_it_is_believed_by_loggers_that_another_told_meanwhile():
+    """Two brokers took it up from epoch 7, each with other loggers, and neither heard of the other. The higher epoch
+    has it, so what its client takes must come to count at the loggers of the other one as well."""
+    me, _ = node(loggers="KL")
+    me.handle(Attach(NAME), 0.0)
+    receive(me, "K", Roster((), (Member(NAME, "durable", 7),), False))
+    recalled(me, "K", True, (Position(S, 3),))
+    rounds(me, PATIENCE_ROUNDS + 2)
+    epoch = me.durables.held[NAME].epoch
+    (early,) = {message for to, message in sent(rounds(me, 2), Bookmark) if to == ("L",)}
+    other = logger()
+    persist(other, receive(other, "b", Bookmark(NAME, epoch - 1, 1, (Position(S, 8),), True, 7)))
+    persist(other, receive(other, "a", early))
+    assert other.bookmarks.positions[NAME] == {S: 8}, "not before the client has it"
+    effects = receive(me, "K", Bookmarked(NAME, epoch, 1)) + rounds(me, PATIENCE_ROUNDS + 2)
+    assert only(effects, Attached) == [Attached(NAME, epoch, {S: 3}, False)]
+    me.handle(Mark(NAME, epoch, {S: 5}), 1.0)
+    told = [message for to, message in sent(rounds(me, 8), Bookmark) if to == ("L",)]
+    effects = persist(other, receive(other, "a", told[-1]))
+    assert sent(effects, Bookmarked) == [(("a",), Bookmarked(NAME, epoch, 2))]
+    assert other.bookmarks.positions[NAME] == {S: 5}
 
 
 def test_an_epoch_that_is_not_the_latest_counts_no_more():
