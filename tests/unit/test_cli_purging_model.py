@@ -142,7 +142,7 @@ def test_progress_is_told_and_is_no_parameter() -> None:
     result = registry.find("purging-model").run(
         lambda done, total: told.append((done, total)), ratios="0", delays_ms="5,10,20", duration_s=1.0, processes=1
     )
-    assert told == [(0, 3), (1, 3), (2, 3)]
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert "progress" not in result.parameters
     assert "progress" not in registry.find("purging-model").parameters
 
