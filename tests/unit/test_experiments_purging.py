@@ -1,7 +1,5 @@
 """The experiments of 000 with little time: the order of the curves."""
 
-import multiprocessing
-
 import pytest
 
 from gossamer.lab.experiments import quake, registry, sweep
@@ -88,12 +86,3 @@ def test_an_update_is_fresh_once_it_or_a_newer_one_has_come() -> None:
     measured = quake.measure_point(("6.3", "semantic", 1.0, 40), 1, duration_s=5.0)
     assert measured["within 0"] == 1.0
     assert measured["purged"] == 0.0
-
-
-@pytest.mark.parametrize("fresh", [False, True])
-def test_when_there_are_outcomes_the_processes_have_ended(fresh):
-    """What they took counts for this experiment, and not for the next one."""
-    outcomes = sweep.in_order(pow, [(2, n) for n in range(5)], 2, lambda *_: None, fresh)
-    assert next(outcomes) == 1
-    assert multiprocessing.active_children() == []
-    assert list(outcomes) == [2, 4, 8, 16]

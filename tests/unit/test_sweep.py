@@ -1,10 +1,11 @@
 """The points of a figure, over seeds and processes: whatever goes first, outcomes come point by point."""
 
+import multiprocessing
 import operator
 
 import pytest
 
-from gossamer.lab.experiments.sweep import sweep
+from gossamer.lab.experiments.sweep import in_order, sweep
 
 
 @pytest.mark.parametrize(("processes", "fresh"), [(1, False), (2, False), (1, True)])
@@ -27,3 +28,12 @@ def test_outcomes_come_point_by_point_and_progress_with_each(processes: int, fre
 def test_what_goes_wrong_in_another_process_is_told(processes: int) -> None:
     with pytest.raises(TypeError):
         sweep(operator.mul, [1, None], seeds=1, processes=processes, progress=lambda *_: None)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_when_there_are_outcomes_the_processes_have_ended(fresh: bool) -> None:
+    """What they took counts for this experiment, and not for the next one."""
+    outcomes = in_order(pow, [(2, n) for n in range(5)], 2, lambda *_: None, fresh)
+    assert next(outcomes) == 1
+    assert multiprocessing.active_children() == []
+    assert list(outcomes) == [2, 4, 8, 16]
