@@ -69,6 +69,9 @@ class _Vetted(NamedTuple):
     wanted: frozenset[str] = _NOTHING
 
 
+_NOT_VETTED = _Vetted()
+
+
 class Deliveries:
     """All subscriptions at a broker."""
 
@@ -88,7 +91,7 @@ class Deliveries:
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
         self._frames = Frames()
-        self._vetted = _Vetted()
+        self._vetted = _NOT_VETTED
 
     # Subscriptions --------------------------------------------------------------------------------------------------
 
@@ -235,7 +238,7 @@ class Deliveries:
 
     def _pass_plain(self, group: Audience, plain: Plain, packet: Packet) -> bool:
         """Whether all of it is plain, and on its way."""
-        vetted, self._vetted = self._vetted, _Vetted()
+        vetted, self._vetted = self._vetted, _NOT_VETTED
         known = vetted.packet is packet
         attributes, events = vetted.attributes if known else None, vetted.events if known else None
         if events is None and (attributes is None or vetted.wanted is not group.names):

@@ -99,9 +99,9 @@ def _slices(packet: Packet, spans: Spans) -> tuple[tuple[tuple[int, int], ...], 
     """Seqs and bytes of these places, of the events that are present."""
     first = packet.first
     if not packet.holes:
-        ranges = tuple((first + start, first + stop - 1) for start, stop in spans)
         if len(spans) == 1 and spans[0][1] - spans[0][0] == packet.count:
-            return ranges, packet.blob
+            return ((first, first + spans[0][1] - 1),), packet.blob
+        ranges = tuple((first + start, first + stop - 1) for start, stop in spans)
         sizes = packet.table()
         at, pieces, before = 0, [], 0
         for start, stop in spans:

@@ -176,6 +176,7 @@ class Runtime:
         self.address = mesh.own.address
         self.faulty = FaultyMesh(mesh, faults) if faults is not None else None
         self._links: Links = self.faulty or mesh
+        self.counters: Counters = mesh.counters
         self.store = store
         self.clients = clients
         """Who serves clients here, if anybody does."""
@@ -313,10 +314,6 @@ class Runtime:
     def links(self) -> list[tuple[str, int, int]]:
         """To whom there is a link, what waits for room on it, and what is under way."""
         return self._links.links()
-
-    @property
-    def counters(self) -> Counters:
-        return self._links.counters
 
     @property
     def backlog(self) -> int:

@@ -81,6 +81,8 @@ REACH_S = 2.0
 HOLD_SHARE = 20.0
 """To find out how far those are who read from loggers must take no more than this fraction of the time."""
 RETRY_S = 0.02
+ANSWER_S = 0.005
+"""So long an answer may take that nobody waits for: each wakes two threads, and that takes longer than to write it."""
 NEVER = float("inf")
 READ_ONLY = f"{SYSTEM_GROUP} is for telemetry: clients may read it, and not publish in it"
 
@@ -119,6 +121,10 @@ class Sessions:
         self._forsaken: dict[StreamId, float] = {}
         """Streams whose clients are gone without a goodbye, and since when."""
         self._published: dict[Session, None] = {}
+        """Who is answered in this turn."""
+        self._owed: dict[Session, None] = {}
+        """Who is answered before long."""
+        self._answer_at = NEVER
         self._blocked: dict[Session, None] = {}
         self._lost: list[Session] = []
         self._lent: dict[int, tuple[bytes, zmq.Frame | None]] = {}
@@ -205,6 +211,9 @@ class Sessions:
         yield from self.deliveries.asks(now)
         while self._inputs:
             yield self._inputs.pop(0)
+        if now >= self._answer_at:
+            self._published |= self._owed
+            self._answer_at = NEVER
         if self._published:
             for session in self._published:
                 self._acknowledge(session)
@@ -224,7 +233,7 @@ class Sessions:
             yield from self._on_tick(now)
 
     def next_deadline(self) -> float:
-        return min(self._tick_at, self._retry_at, self.deliveries.readings.next_deadline())
+        return min(self._tick_at, self._retry_at, self._answer_at, self.deliveries.readings.next_deadline())
 
     def leave(self) -> None:
         """Send everybody elsewhere, and take nobody in any more."""
@@ -297,7 +306,8 @@ class Sessions:
             session.safe = max(session.safe, acked.last)
             if acked.level == "logged":
                 session.logged = max(session.logged, acked.last)
-            self._published[session] = None
+            if session not in self._owed:
+                self._published[session] = None
 
     def on_refused(self, refused: Refused) -> None:
         session = self._streams.get(refused.stream)
@@ -427,8 +437,12 @@ class Sessions:
 
     def _on_publish(self, session: Session, message: Publish) -> Iterator[Input]:
         packet = message.packet
-        self._published[session] = None
         session.told = None  # each is answered, one that we have already, too: its client counts those under way
+        if not message.patient:
+            self._published[session] = None
+        elif session not in self._published:
+            self._owed[session] = None
+            self._answer_at = min(self._answer_at, session.heard_at + ANSWER_S)
         if packet.stream != session.stream:
             raise PeerError(f"{session.client} published on {packet.stream}, which is not its stream")
         reason = self._unfit(session, packet)
@@ -522,6 +536,8 @@ class Sessions:
 
     def _on_ping(self, session: Session, message: Ping) -> Iterable[Input]:
         self.send(session, encode(Pong(message.number)))
+        if session in self._owed:
+            self._published[session] = None
         return ()
 
     def _on_goodbye(self, session: Session, _: Goodbye) -> Iterator[Input]:
@@ -575,6 +591,9 @@ class Sessions:
             self._lost.append(session)
 
     def _acknowledge(self, session: Session) -> None:
+        self._owed.pop(session, None)
+        if not self._owed:
+            self._answer_at = NEVER
         outgoing = self._node.sender.streams.get(session.stream)
         sent = max(session.safe, -1 if outgoing is None else outgoing.next - 1)
         told = (sent, session.logged, session.safe)
@@ -634,6 +653,7 @@ class Sessions:
         self._inputs += self.durables.end(session)
         self._note(session, "closed")
         self._published.pop(session, None)
+        self._owed.pop(session, None)
         self._blocked.pop(session, None)
         if not self._blocked:
             self._retry_at = NEVER

@@ -11,6 +11,7 @@ a tombstone each (a million short-lived publishers must leave no trace: docs/dec
 """
 
 import re
+from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta
@@ -62,7 +63,9 @@ def named_stream(group: str, name: str, what: str = "publisher") -> StreamId:
     return f"{_checked(group, 'group')}/{_checked(name, what)}"
 
 
+@lru_cache(maxsize=16_384)
 def group_of(stream: StreamId) -> str:
+    """It is asked several times of each packet."""
     return stream.partition("/")[0]
 
 

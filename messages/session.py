@@ -12,7 +12,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     Taken(sub, positions)                                                    of a durable subscription
     Credit(bytes, grants)                     Run, Items, Counts, Reached    as far as the credit goes
                                               Began                          of one that begins with the latest
-    Ping(number)                              Pong(number)
+    Ping(number)                              Pong(number), and the Acks that are owed
     Goodbye                                   Farewell(reason)
 
 Deliveries come in two shapes. What arrives at a subscription that keeps up is passed on as a `Run`: slices of the
@@ -34,7 +34,7 @@ from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
 from gossamer.messages.received import decode_received
 
-SESSION_VERSION = 2
+SESSION_VERSION = 3
 FRAME_BYTES_MAX = 16 * 2**20
 SELECTOR_LENGTH_MAX = 64 * 1024
 BUFFER_EVENTS_MAX = 1_000_000
@@ -81,9 +81,11 @@ class Hello(_Message, frozen=True, tag=1):
 
 
 class Publish(_Message, frozen=True, tag=2):
-    """A packet of the client's own stream."""
+    """A packet of the client's own stream. If it is `patient`, nobody waits for the answer: that may come a little
+    later, and be one for several."""
 
     packet: Packet
+    patient: bool = False
 
 
 class Start(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -142,6 +144,8 @@ class Credit(_Message, frozen=True, tag=5):
 
 
 class Ping(_Message, frozen=True, tag=6):
+    """Is the broker there? And what is it owing: somebody may wait for that now."""
+
     number: Count
 
 
@@ -225,7 +229,10 @@ class Run(_Message, frozen=True, tag=37):
     @property
     def count(self) -> int:
         """How many they are; `PeerError` if they are too many."""
-        count = sum(max(0, last - first + 1) for first, last in self.ranges)
+        ((first, last), *more) = self.ranges
+        count = max(0, last - first + 1)
+        for first, last in more:
+            count += max(0, last - first + 1)
         if count > EVENTS_MAX:
             raise PeerError(f"a run of more than {EVENTS_MAX} events")
         return count

@@ -140,7 +140,10 @@ class Windows:
     def may_send(self, stream: StreamId, following: int) -> bool:
         """Whether what comes next has room everywhere; if not, `Ready` tells when to try again. A batch that begins
         within the window is taken whole."""
-        if not self._ctx.config.group(group_of(stream)).backpressure or following <= self._limit(stream, following):
+        groups = self._ctx.config.groups
+        if not groups or not self._ctx.config.group(group_of(stream)).backpressure:
+            return True
+        if following <= self._limit(stream, following):
             return True
         self._blocked[stream] = following
         return False

@@ -181,7 +181,13 @@ class Client:
             _check_ack(ack)
         if not self._has_room:
             await self._wait_for_room(timeout)
-        id = self.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after)
+        self._transport.waited += ack is not None  # the broker is told with the event
+        try:
+            id = self.publish_nowait(
+                attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after
+            )
+        finally:
+            self._transport.waited -= ack is not None
         if ack is not None:
             await self._wait_for(id.seq, ack, timeout)
         elif not id.seq % YIELD_EVENTS:
@@ -487,10 +493,16 @@ class Client:
         await self._wait(future, timeout, f"not {ack}")
 
     async def _wait(self, future: "asyncio.Future[None]", timeout: float | None, what: str) -> None:
+        transport = self._transport
+        transport.waited += 1
         try:
+            if not future.done():
+                transport.hurry()
             await asyncio.wait_for(future, timeout)
         except TimeoutError:
             raise Timeout(f"{what} within {timeout:g} s") from None
+        finally:
+            transport.waited -= 1
 
     def _note(self, id: EventId, event: Event) -> None:
         """Keep what `seen` may name: not the body, nor what a newer one of its key has made obsolete."""

@@ -11,7 +11,8 @@ what lies on the socket for a while (`GRACE_MS`) it takes.
 
 Events leave at once when nothing is under way but a few small packets, or nothing has left for `GATHER_NS`; else they
 gather, and leave when that has been taken, or when they fill a packet. So at low rates a packet is one event, and at
-high rates it is large.
+high rates it is large. The first small ones that are under way are *patient*: unless somebody waits for their
+acknowledgement, one for all of them will do.
 
 When the broker is gone (its connection breaks, it falls silent, or it says farewell) the next of the urls is tried. A
 new session tells the new broker what the old one knew, and sends again what was not acknowledged; the numbers in the
@@ -83,13 +84,15 @@ PACKET_BYTES_MAX = 512 * 1024
 """A packet is filled up to here; one event may be larger."""
 EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
 """Published, and not logged yet."""
-FLYING_MAX = 4
+FLYING_MAX = 8
 """Packets that are on their way and not yet with the broker."""
 GATHER_NS = 2_000_000
 LOOK_NS = 200_000
 """How often a publisher that may send nothing looks whether it may: to look takes a poll and a lock."""
-SMALL_EVENTS_MAX, SMALL_FLYING_MAX = 4, 2
+SMALL_EVENTS_MAX, SMALL_FLYING_MAX = 4, 6
 """So many packets of so few events are followed by the next at once."""
+PATIENT_FLYING_MAX = 4
+"""And so many of those may be answered later: fewer, so that none of the next ever waits for such an answer."""
 PING_S = 2.0
 TAKEN_S = 0.5
 """How often it is told how far durable subscriptions are."""
@@ -205,6 +208,10 @@ class Transport:
         """All that there is room for now."""
         self._unsent = 0
         """How many of the last of these were not sent in this session."""
+        self.waited = 0
+        """How many wait for an acknowledgement, or for room; only the application counts them."""
+        self._owed = self._hurried = False
+        """Whether the broker may take its time over an acknowledgement; and is to be told that it may not any more."""
         self.acks = Acks(-1, -1, -1)
         self.acked = -1
         """Up to here the stream need not be kept any more."""
@@ -325,6 +332,12 @@ class Transport:
         if stir:  # it does what is left if the loop does not
             self._stir()
 
+    def hurry(self) -> None:
+        """Somebody waits for what the broker may take its time over."""
+        if self._owed:
+            self._hurried = True
+            self.pump()
+
     def subscribe(self, receiver: Receiver) -> None:
         self._command(lambda: self._subscribe(receiver))
 
@@ -420,6 +433,9 @@ class Transport:
         for _ in range(BURST):
             if self._welcomed:
                 self._publish()
+                if self._hurried:
+                    self._hurried = self._owed = False
+                    self._ping()
                 self._give_credit()
             if not self._is_readable:
                 return False
@@ -456,8 +472,11 @@ class Transport:
                 self._tell_taken(receiver)
         elif now > self._pinged_at + self._ping_s:
             self._pinged_at = now
-            self._pings += 1
-            self._send(Ping(self._pings))
+            self._ping()
+
+    def _ping(self) -> None:
+        self._pings += 1
+        self._send(Ping(self._pings))
 
     # Sessions -------------------------------------------------------------------------------------------------------
 
@@ -600,11 +619,12 @@ class Transport:
                 urgent = False
             else:
                 return
-            self._send(Publish(packet))
             flying.append(packet.last)
+            small = packet.count <= SMALL_EVENTS_MAX and len(packet.blob) <= SMALL_BYTES
+            self._owed = small and not self.waited and len(flying) <= PATIENT_FLYING_MAX
+            self._send(Publish(packet, self._owed))
             # A few small ones do not hold the next up: it may well be the last for a while, too.
-            small = packet.count <= SMALL_EVENTS_MAX and len(flying) <= SMALL_FLYING_MAX
-            self.patient_until_ns = 0 if small else now_ns + GATHER_NS
+            self.patient_until_ns = 0 if small and len(flying) <= SMALL_FLYING_MAX else now_ns + GATHER_NS
         if urgent:
             self.patient_until_ns = now_ns + LOOK_NS
 
@@ -660,8 +680,10 @@ class Transport:
         except zmq.Again:
             return 0
         self._heard_at = now
-        with suppress(PeerError):
+        try:
             take(decode_from_broker(frame), len(frame))
+        except PeerError:
+            return len(frame)  # dropped: its broker is at fault
         return len(frame)
 
     def _take_here(self, message: FromBroker, size: int) -> None:

@@ -8,8 +8,17 @@ import zmq
 
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import encode_content
-from gossamer.messages.session import Acks, Goodbye, Hello, Publish, Welcome, decode_from_client, encode
-from gossamer.sdk.transport import FLYING_MAX, PACKET_EVENTS_MAX, SMALL_FLYING_MAX, Transport, Turns
+from gossamer.messages.session import Acks, Goodbye, Hello, Ping, Publish, Welcome, decode_from_client, encode
+from gossamer.sdk.transport import (
+    FLYING_MAX,
+    PACKET_EVENTS_MAX,
+    PATIENT_FLYING_MAX,
+    SMALL_BYTES,
+    SMALL_EVENTS_MAX,
+    SMALL_FLYING_MAX,
+    Transport,
+    Turns,
+)
 from processes import until
 
 STREAM = "default/~test-1.0"
@@ -33,11 +42,17 @@ class Deaf:
     def say(self, message: Welcome | Acks) -> None:
         self._router.send_multipart((self._place, encode(message)))
 
-    def packet(self) -> int:
-        """How many events the next packet has."""
+    def published(self) -> Publish:
         published = decode_from_client(self._router.recv_multipart()[1])
         assert isinstance(published, Publish)
-        return published.packet.count
+        return published
+
+    def packet(self) -> int:
+        """How many events the next packet has."""
+        return self.published().packet.count
+
+    def ping(self) -> None:
+        assert isinstance(decode_from_client(self._router.recv_multipart()[1]), Ping)
 
     def goodbye(self) -> None:
         assert isinstance(decode_from_client(self._router.recv_multipart()[1]), Goodbye)
@@ -95,3 +110,43 @@ def test_a_publisher_that_may_send_nothing_does_not_look_again_for_every_event()
         broker.say(Acks(FLYING_MAX * PACKET_EVENTS_MAX - 1, -1, -1))
         assert broker.packet() == 1, "and what had to wait leaves, though nothing more is published"
         broker.say(Acks(FLYING_MAX * PACKET_EVENTS_MAX, -1, -1))
+
+
+def test_the_first_small_packets_are_patient_and_none_that_somebody_waits_for() -> None:
+    with connected() as (transport, broker):
+
+        def patient(*events: bytes) -> bool:
+            transport.outbox.extend(events)
+            transport.pump()
+            return broker.published().patient
+
+        told = [patient(EVENT) for _ in range(SMALL_FLYING_MAX)]
+        assert told == [True] * PATIENT_FLYING_MAX + [False] * (SMALL_FLYING_MAX - PATIENT_FLYING_MAX), (
+            "the next is never held up by an answer that takes its time"
+        )
+        broker.say(Acks(SMALL_FLYING_MAX - 1, -1, -1))
+        until(lambda: not transport.flying)
+        assert patient(EVENT)
+        assert not patient(*[EVENT] * (SMALL_EVENTS_MAX + 1)), "its publisher is in a hurry"
+        broker.say(Acks(transport._next - 1, -1, -1))
+        until(lambda: not transport.flying)
+        large = encode_content((None, None, None, 1, False, {}, bytes(SMALL_BYTES)))
+        assert not patient(large)
+        broker.say(Acks(transport._next - 1, -1, -1))
+        until(lambda: not transport.flying)
+        transport.waited += 1
+        assert not patient(EVENT)
+        broker.say(Acks(transport._next - 1, -1, -1))
+
+
+def test_who_begins_to_wait_asks_for_what_is_owed_once() -> None:
+    with connected() as (transport, broker):
+        transport.hurry()  # nothing is owed
+        transport.outbox.append(EVENT)
+        transport.pump()
+        assert broker.published().patient
+        transport.hurry()
+        transport.hurry()
+        broker.ping()
+        broker.say(Acks(0, -1, -1))
+        until(lambda: not transport.flying)
