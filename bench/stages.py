@@ -21,8 +21,8 @@ from gossamer.messages.session import Publish, Run, decode_from_broker, decode_f
 from gossamer.protocol.annotator import Annotator
 from gossamer.protocol.clock import HybridClock
 from gossamer.sdk.client import Client
+from gossamer.sdk.outgoing import PACKET_EVENTS_MAX as COUNT
 from gossamer.sdk.subscription import Subscription
-from gossamer.sdk.transport import PACKET_EVENTS_MAX as COUNT
 
 STREAM = "default/~bench.0"
 REPETITIONS = 30
@@ -86,7 +86,7 @@ def _cost(work: Callable[[], Any]) -> float:
 
 
 class _Nowhere:
-    """A transport that takes everything and does nothing."""
+    """A transport, and what it has under way, that takes everything and does nothing."""
 
     def __init__(self) -> None:
         self.open_until = self.open_bytes = self.patient_until_ns = 2**62
@@ -98,8 +98,10 @@ class _Nowhere:
 
 def _publishing(events: list[Attributes]) -> Callable[[], Any]:
     client = Client.__new__(Client)
+    nowhere = _Nowhere()
     client.__dict__ |= {
-        "_annotator": Annotator(STREAM), "_transport": _Nowhere(), "_clock": HybridClock(), "_closed": False,
+        "_annotator": Annotator(STREAM), "_transport": nowhere, "_outgoing": nowhere, "_clock": HybridClock(),
+        "_closed": False,
     }  # fmt: skip
     return lambda: [client.publish_nowait(each, BODY) for each in events]
 

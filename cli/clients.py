@@ -21,7 +21,8 @@ from gossamer.matching.values import check_attributes
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Event
 from gossamer.protocol.annotator import Scope
-from gossamer.sdk.client import Ack, connect
+from gossamer.sdk.client import Ack
+from gossamer.sdk.connecting import connect
 from gossamer.sdk.subscription import Commit, Gap, Left, Said
 
 Url = Annotated[

@@ -26,7 +26,8 @@ from gossamer.cli.main import main as gossamer
 from gossamer.matching import Selector
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.event import Event
-from gossamer.sdk.client import Client, connect
+from gossamer.sdk.client import Client
+from gossamer.sdk.connecting import connect
 from gossamer.sdk.subscription import Subscription
 
 # fmt: off

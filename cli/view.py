@@ -24,7 +24,7 @@ from gossamer.broker.telemetry import INTERVAL_S
 from gossamer.cli import options
 from gossamer.messages.errors import ConnectionLost, UsageError
 from gossamer.messages.event import Event
-from gossamer.sdk.client import connect
+from gossamer.sdk.connecting import connect
 
 HTTP = options.HTTP.replace("tcp://", "http://")
 HTTP_S = 5.0

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gossamer.messages.event import Event
     from gossamer.messages.ids import EventId
     from gossamer.sdk import sync
-    from gossamer.sdk.client import Client, connect
+    from gossamer.sdk.client import Client
+    from gossamer.sdk.connecting import connect
     from gossamer.sdk.member import Member, View, join
     from gossamer.sdk.replication import PrimaryBackup, ReplicatedState
     from gossamer.sdk.subscription import Commit, Gap, Left, Subscription
@@ -70,7 +71,7 @@ _HOMES = {
     "EventId": "gossamer.messages.ids",
     "sync": "gossamer.sdk",
     "Client": "gossamer.sdk.client",
-    "connect": "gossamer.sdk.client",
+    "connect": "gossamer.sdk.connecting",
     "Member": "gossamer.sdk.member",
     "View": "gossamer.sdk.member",
     "join": "gossamer.sdk.member",

@@ -1,4 +1,4 @@
-"""`gossamer.connect`: the door for an application.
+"""A client: the door for an application, once `gossamer.connect` has opened it (sdk/connecting.py).
 
     async with gossamer.connect("tcp://127.0.0.1:7400") as client:
         sub = await client.subscribe("symbol IN ('IBM', 'MSFT') AND price > 100")
@@ -21,16 +21,13 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from gossamer.broker.addresses import check_peer
 from gossamer.matching import Selector
 from gossamer.matching.routing import Routes
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
 from gossamer.messages.event import IDS_MAX, Attributes, Content, Event, known_names
-from gossamer.messages.ids import EventId, StreamId, named_stream
+from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import encode_content
 from gossamer.messages.quick import encode_everyday
 from gossamer.messages.session import Policy
@@ -40,10 +37,11 @@ from gossamer.protocol.dependent import DependentAnnotator
 from gossamer.protocol.durable import durable_id
 from gossamer.protocol.obsolescence import named
 from gossamer.sdk.cloudevents import CloudEvent, taken_apart
+from gossamer.sdk.outgoing import PACKET_EVENTS_MAX
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
 from gossamer.sdk.track import Beginning, start_of
-from gossamer.sdk.transport import PACKET_EVENTS_MAX, Transport, Turns
+from gossamer.sdk.transport import Transport, Turns
 
 if TYPE_CHECKING:
     from gossamer.sdk.embedded import Embedded
@@ -148,6 +146,7 @@ class Client:
             on_more=lambda: home.call(home.attend_soon),
             turns=home.turns,
         )
+        self._outgoing = self._transport.outgoing
         home.attend = self._transport.attend
         self._finalizer = weakref.finalize(self, _abandon, self._transport, home)
         self._finalizer.atexit = False  # sdk/transport.py sees to that
@@ -181,13 +180,13 @@ class Client:
             _check_ack(ack)
         if not self._has_room:
             await self._wait_for_room(timeout)
-        self._transport.waited += ack is not None  # the broker is told with the event
+        self._outgoing.waited += ack is not None  # the broker is told with the event
         try:
             id = self.publish_nowait(
                 attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after
             )
         finally:
-            self._transport.waited -= ack is not None
+            self._outgoing.waited -= ack is not None
         if ack is not None:
             await self._wait_for(id.seq, ack, timeout)
         elif not id.seq % YIELD_EVENTS:
@@ -212,10 +211,10 @@ class Client:
         await client.flush()
         """
         # What is done for each event stands here in full: a call takes as long as three of these lines.
-        annotator, transport, clock = self._annotator, self._transport, self._clock
-        if annotator is None or self._closed or (seq := annotator.next) > transport.open_until:
+        annotator, outgoing, clock = self._annotator, self._outgoing, self._clock
+        if annotator is None or self._closed or (seq := annotator.next) > outgoing.open_until:
             raise self._no_room()
-        if transport.posted_bytes >= transport.open_bytes:
+        if outgoing.posted_bytes >= outgoing.open_bytes:
             raise self._no_room()
         time_ns = _time_ns()
         if time_ns <= clock.last_ns:
@@ -243,10 +242,10 @@ class Client:
                 attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
             )
             encoded = encode_content(content)
-        transport.posted_bytes += len(encoded)
-        transport.outbox.append(encoded)
-        if time_ns >= transport.patient_until_ns or not seq % PACKET_EVENTS_MAX:
-            transport.pump()
+        outgoing.posted_bytes += len(encoded)
+        outgoing.outbox.append(encoded)
+        if time_ns >= outgoing.patient_until_ns or not seq % PACKET_EVENTS_MAX:
+            self._transport.pump()
         return _event_id((annotator.stream, seq))
 
     def _no_room(self) -> GossamerError:
@@ -302,7 +301,7 @@ class Client:
     @property
     def pending(self) -> int:
         """How many events are published and not logged yet (in a mesh without loggers: not safe)."""
-        return 0 if self._annotator is None else self._annotator.next - 1 - self._transport.acked
+        return 0 if self._annotator is None else self._annotator.next - 1 - self._outgoing.acked
 
     @property
     def stream(self) -> StreamId:
@@ -458,19 +457,19 @@ class Client:
 
     @property
     def _has_room(self) -> bool:
-        annotator, transport = self._annotator, self._transport
-        if annotator is None or annotator.next > transport.open_until:
+        annotator, outgoing = self._annotator, self._outgoing
+        if annotator is None or annotator.next > outgoing.open_until:
             return False
-        return transport.posted_bytes < transport.open_bytes
+        return outgoing.posted_bytes < outgoing.open_bytes
 
     def _post(self, contents: Sequence[Content]) -> EventId:
         """Hand over what the annotator has just numbered; the id is that of the last."""
-        annotator, transport = self._annotator, self._transport
+        annotator, outgoing = self._annotator, self._outgoing
         assert annotator is not None
         encoded = list(map(encode_content, contents))
-        transport.posted_bytes += sum(map(len, encoded))
-        transport.outbox.extend(encoded)
-        transport.pump()
+        outgoing.posted_bytes += sum(map(len, encoded))
+        outgoing.outbox.extend(encoded)
+        self._transport.pump()
         return EventId(annotator.stream, annotator.next - 1)
 
     async def _wait_for_room(self, timeout: float | None) -> None:
@@ -493,16 +492,15 @@ class Client:
         await self._wait(future, timeout, f"not {ack}")
 
     async def _wait(self, future: "asyncio.Future[None]", timeout: float | None, what: str) -> None:
-        transport = self._transport
-        transport.waited += 1
+        self._outgoing.waited += 1
         try:
             if not future.done():
-                transport.hurry()
+                self._transport.hurry()
             await asyncio.wait_for(future, timeout)
         except TimeoutError:
             raise Timeout(f"{what} within {timeout:g} s") from None
         finally:
-            transport.waited -= 1
+            self._outgoing.waited -= 1
 
     def _note(self, id: EventId, event: Event) -> None:
         """Keep what `seen` may name: not the body, nor what a newer one of its key has made obsolete."""
@@ -526,7 +524,7 @@ class Client:
             self._home.call(self._on_acks)
 
     def _on_acks(self) -> None:
-        acks = self._transport.acks
+        acks = self._outgoing.acks
         for ack, reached in (("sent", acks.sent), ("logged", acks.logged), ("safe", max(acks.safe, acks.logged))):
             waiters = self._waiters[ack]
             while waiters and waiters[0][0] <= reached:
@@ -651,107 +649,3 @@ class Transaction:
         client = self._client
         contents = client._open().transaction(self._parts, time_ns=client._clock.tick(time.time_ns()))
         return client._post(contents)
-
-
-def _addresses(urls: str | Sequence[str]) -> tuple[str, ...]:
-    if not isinstance(urls, str | Sequence):
-        raise UsageError(f"{urls!r} is not an address like tcp://127.0.0.1:7400, nor a list of such")
-    return tuple(map(check_peer, (urls,) if isinstance(urls, str) else urls))
-
-
-class Connecting:
-    """`async with connect(...) as client`, or `client = await connect(...)`."""
-
-    def __init__(
-        self,
-        url: str | Sequence[str] | None,
-        group: str,
-        timeout: float,
-        publisher: str | None,
-        spool: str | Path | None,
-        data: str | None,
-        listen: str | None,
-        peers: Sequence[str],
-    ) -> None:
-        self._urls = None if url is None else _addresses(url)
-        if self._urls is not None and not self._urls:
-            raise UsageError("connect: a url, several, or None for an embedded node")
-        if self._urls is not None and (data is not None or listen is not None or peers):
-            raise UsageError("data=, listen= and peers= are the embedded node's: connect() without a url")
-        named_stream(group, "anyone" if publisher is None else publisher)
-        if publisher is None and spool is not None:
-            raise UsageError("spool= is a named publisher's: connect(publisher=..., spool=...)")
-        if not isinstance(timeout, int | float) or not timeout > 0:
-            raise UsageError(f"timeout: a number of seconds, more than 0, not {timeout!r}")
-        self._group = group
-        self._publisher, self._spool = publisher, spool
-        self._timeout = timeout
-        self._node_options = data, listen, _addresses(peers)
-        self._client: Client | None = None
-
-    async def _connect(self) -> Client:
-        embedded = None
-        urls = self._urls
-        if urls is None:
-            data, listen, peers = self._node_options
-            from gossamer.sdk.embedded import Embedded  # here: a broker is more than most clients need
-
-            embedded = await asyncio.to_thread(Embedded.start, data=data, listen=listen, peers=peers)
-            urls = (embedded.url,)
-        try:
-            opened = None
-            if self._spool is not None and self._publisher is not None:
-                opened = await asyncio.to_thread(Spool, self._spool, self._group, self._publisher)
-            self._client = Client(
-                urls,
-                group=self._group,
-                timeout=self._timeout,
-                publisher=self._publisher,
-                spool=opened,
-                embedded=embedded,
-            )
-        except BaseException:
-            if embedded is not None:
-                await asyncio.to_thread(embedded.stop)
-            raise
-        await self._client._start()
-        return self._client
-
-    def __await__(self):  # type: ignore[no-untyped-def]
-        return self._connect().__await__()
-
-    async def __aenter__(self) -> Client:
-        return await self._connect()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
-        assert self._client is not None
-        await (self._client.close() if kind is None else self._client._close())
-
-
-def connect(
-    url: str | Sequence[str] | None = None,
-    *,
-    group: str = "default",
-    publisher: str | None = None,
-    spool: str | Path | None = None,
-    timeout: float = 10,
-    data: str | None = None,
-    listen: str | None = None,
-    peers: Sequence[str] = (),
-) -> Connecting:
-    """Connect to a broker, to the first of several that answers, or, without a url, to one that is started here.
-
-        async with gossamer.connect(["tcp://10.0.0.5:7400", "tcp://10.0.0.6:7400"]) as client:
-            ...
-
-    When the broker fails the next of the urls takes its place: nothing is lost, and nothing comes twice. `timeout` is
-    how long to look for one, in seconds. `data`, `listen` and `peers` are for the embedded node: the folder to keep
-    events in (a temporary one if not given), the address to listen on for other clients, and members to join.
-
-    A `publisher` has a name, and one stream under it across restarts; a second client of that name takes it over, and
-    the first gets `Superseded`. With `spool`, a file, what is not logged yet outlives a crash, and is sent again by the
-    next client with that name and file; without it that is lost, and told as a gap.
-    """
-    return Connecting(url, group, timeout, publisher, spool, data, listen, peers)

@@ -11,7 +11,8 @@ import time
 from gossamer.matching import attr
 from gossamer.messages.errors import Timeout
 from gossamer.messages.event import Event
-from gossamer.sdk.client import Client, connect
+from gossamer.sdk.client import Client
+from gossamer.sdk.connecting import connect
 from gossamer.sdk.subscription import Subscription
 
 MEETING = "gossamer.groups"

@@ -16,7 +16,8 @@ from typing import Any
 from gossamer.matching.selector import Selector
 from gossamer.messages.event import Attributes
 from gossamer.messages.ids import EventId
-from gossamer.sdk.client import Client, connect
+from gossamer.sdk.client import Client
+from gossamer.sdk.connecting import connect
 from gossamer.sdk.subscription import Said, Subscription
 
 

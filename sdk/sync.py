@@ -28,9 +28,11 @@ from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Scope
-from gossamer.sdk import client as asynchronous
 from gossamer.sdk.client import Ack
+from gossamer.sdk.client import Transaction as AsyncTransaction
 from gossamer.sdk.cloudevents import CloudEvent
+from gossamer.sdk.connecting import Connecting
+from gossamer.sdk.connecting import connect as connect_asynchronously
 from gossamer.sdk.subscription import Commit, Said, Stats
 from gossamer.sdk.subscription import Subscription as AsyncSubscription
 from gossamer.sdk.track import Beginning
@@ -100,7 +102,7 @@ class Subscription:
         self.close()
 
 
-class Transaction(asynchronous.Transaction):
+class Transaction(AsyncTransaction):
     """What is published in it is applied as one."""
 
     def __init__(self, client: "Client", ack: Ack | None, timeout: float | None) -> None:
@@ -124,7 +126,7 @@ class Transaction(asynchronous.Transaction):
 class Client:
     """A connection to the mesh; use `connect`."""
 
-    def __init__(self, connecting: asynchronous.Connecting) -> None:
+    def __init__(self, connecting: Connecting) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="gossamer sync", daemon=True)
@@ -337,7 +339,7 @@ def connect(
     client.close()
     """
     return Client(
-        asynchronous.connect(
+        connect_asynchronously(
             url, group=group, publisher=publisher, spool=spool, timeout=timeout, data=data, listen=listen, peers=peers
         )
     )

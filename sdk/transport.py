@@ -1,18 +1,13 @@
 """The way to the broker, which an application that blocks its event loop keeps open as well.
 
-It owns the socket and everything that is under way: packets until they are logged, the subscriptions as they have to be
-said again to another broker. The application hands it encoded events and commands through deques, whose ends are
+It owns the socket, and the subscriptions as they have to be said again to another broker; sdk/outgoing.py has what is
+published, and when it leaves. The application hands over encoded events and commands through deques, whose ends are
 atomic, and hears of what comes by callbacks, which must be quick.
 
 Two may be at the socket, one at a time (`_at_socket`). While the application's event loop turns, it takes what comes
 and sends what it has by itself (`attend`, `pump`): handing each to another thread and back would take longer than all
 the rest. The thread here opens and ends sessions, keeps them alive, and does everything when the loop does not come:
 what lies on the socket for a while (`GRACE_MS`) it takes.
-
-Events leave at once when nothing is under way but a few small packets, or nothing has left for `GATHER_NS`; else they
-gather, and leave when that has been taken, or when they fill a packet. So at low rates a packet is one event, and at
-high rates it is large. The first small ones that are under way are *patient*: unless somebody waits for their
-acknowledgement, one for all of them will do.
 
 When the broker is gone (its connection breaks, it falls silent, or it says farewell) the next of the urls is tried. A
 new session tells the new broker what the old one knew, and sends again what was not acknowledged; the numbers in the
@@ -29,7 +24,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, repeat, starmap
 from typing import Any, Protocol
 
 import zmq
@@ -43,8 +37,7 @@ from gossamer.messages.errors import (
     Superseded,
     UsageError,
 )
-from gossamer.messages.ids import SEQ_MAX, StreamId
-from gossamer.messages.packet import Packet, pack_encoded
+from gossamer.messages.ids import StreamId
 from gossamer.messages.session import (
     Acks,
     Began,
@@ -61,7 +54,6 @@ from gossamer.messages.session import (
     Numbers,
     Ping,
     Pong,
-    Publish,
     Reached,
     Refusal,
     Resend,
@@ -76,23 +68,10 @@ from gossamer.messages.session import (
     encode,
 )
 from gossamer.sdk import context
+from gossamer.sdk.outgoing import Outgoing
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.undecoded import Undecoded
 
-PACKET_EVENTS_MAX = 1_024
-PACKET_BYTES_MAX = 512 * 1024
-"""A packet is filled up to here; one event may be larger."""
-EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
-"""Published, and not logged yet."""
-FLYING_MAX = 8
-"""Packets that are on their way and not yet with the broker."""
-GATHER_NS = 2_000_000
-LOOK_NS = 200_000
-"""How often a publisher that may send nothing looks whether it may: to look takes a poll and a lock."""
-SMALL_EVENTS_MAX, SMALL_FLYING_MAX = 4, 6
-"""So many packets of so few events are followed by the next at once."""
-PATIENT_FLYING_MAX = 4
-"""And so many of those may be answered later: fewer, so that none of the next ever waits for such an answer."""
 PING_S = 2.0
 TAKEN_S = 0.5
 """How often it is told how far durable subscriptions are."""
@@ -192,39 +171,12 @@ class Transport:
         """Of the group, as the broker told."""
         self.interests: tuple[Interest, ...] = ()
         """The groups by interest, as the broker told."""
-        self.stream: StreamId | None = None
         self.failure: GossamerError | None = None
         self._refused = ""
 
-        self.outbox: deque[bytes] = deque()
-        """Published and encoded, and not yet packed; the application appends."""
-        self._next = 0
-        self._unacked: deque[Packet] = deque()
-        self.posted_bytes = 0
-        """All that was put into the outbox; only the application counts it."""
-        self.released_bytes = 0
-        """What of that need not be kept any more; only who is at the socket counts it."""
-        self.open_bytes = BYTES_MAX
-        """All that there is room for now."""
-        self._unsent = 0
-        """How many of the last of these were not sent in this session."""
-        self.waited = 0
-        """How many wait for an acknowledgement, or for room; only the application counts them."""
-        self._owed = self._hurried = False
-        """Whether the broker may take its time over an acknowledgement; and is to be told that it may not any more."""
-        self.acks = Acks(-1, -1, -1)
-        self.acked = -1
-        """Up to here the stream need not be kept any more."""
-        self.limit = SEQ_MAX
-        """The last number that may be used at all."""
-        self.open_until = -1
-        """The last number that there is room for now."""
-        self.flying: deque[int] = deque()
-        """The last seqs of packets that are on their way to the broker."""
-        self.patient_until_ns = 0
-        """Until then a packet that is not full waits for those; 0 if there are none."""
-        if spool is not None and spool.next is not None:
-            self._take_up(spool, spool.next)
+        self.outgoing = Outgoing(spool)
+        self._hurried = False
+        """Whether the broker is to be told that it may not take its time any more."""
 
         self._receivers: weakref.WeakValueDictionary[int, Receiver] = weakref.WeakValueDictionary()
         """Held by their client, which this thread must not keep alive."""
@@ -273,11 +225,6 @@ class Transport:
 
     # From the application's thread ----------------------------------------------------------------------------------
 
-    @property
-    def pending_bytes(self) -> int:
-        """Published, and not logged yet."""
-        return self.posted_bytes - self.released_bytes
-
     def start(self) -> None:
         _running.add(self)
         self._thread.start()
@@ -295,7 +242,7 @@ class Transport:
         """The application's loop was told that something has come, or should look whether something has."""
         self._attended = self._attentive = self._welcomed  # of a session that has not begun the loop takes nothing
         self._turns.at = now = time.monotonic()
-        if came and not self.outbox and self._take_one(now):
+        if came and not self.outgoing.outbox and self._take_one(now):
             self._on_more()  # when the application has had this
         else:
             self.pump()
@@ -334,7 +281,7 @@ class Transport:
 
     def hurry(self) -> None:
         """Somebody waits for what the broker may take its time over."""
-        if self._owed:
+        if self.outgoing.owed:
             self._hurried = True
             self.pump()
 
@@ -394,7 +341,7 @@ class Transport:
         """Whether to end: the broker has everything, or takes too long."""
         if not self._closing:
             return False
-        return (self.acks.sent >= self._next - 1 and not self.outbox) or time.monotonic() >= self._stop_at
+        return self.outgoing.settled or time.monotonic() >= self._stop_at
 
     def _turn(self) -> None:
         ready = dict(self._poller.poll(0 if self._more else self._patience_ms()))
@@ -434,7 +381,7 @@ class Transport:
             if self._welcomed:
                 self._publish()
                 if self._hurried:
-                    self._hurried = self._owed = False
+                    self._hurried = self.outgoing.owed = False
                     self._ping()
                 self._give_credit()
             if not self._is_readable:
@@ -505,8 +452,12 @@ class Transport:
         self._more = True  # a descriptor tells of what comes after one has looked
         self._attended = self._attentive = False  # nobody but this thread is at the new socket
         self._hello_at = time.monotonic()
-        following = self._unacked[0].first if self._unacked else self._next
-        self._send(Hello(self._client, self._epoch, self._group, self._publisher, self.stream, following, self._holder))
+        self._send(
+            Hello(
+                self._client, self._epoch, self._group, self._publisher,
+                self.outgoing.stream, self.outgoing.following, self._holder,
+            )
+        )  # fmt: skip
 
     def _reopen(self) -> None:
         """This broker does not answer: leave it, and try the next."""
@@ -544,23 +495,12 @@ class Transport:
         self._window_bytes = welcome.window_bytes
         self._ping_s = min(PING_S, welcome.silence_s / 4)
         self._received_bytes = self._credited_bytes = 0
-        self.flying.clear()
-        self.patient_until_ns = 0
-        self._unsent = len(self._unacked)
+        self.outgoing.on_welcome(welcome)
         for receiver in self._receivers.values():
             self._send(receiver.asked())
-        self.limit = welcome.last
-        if self.stream is None:
-            self.stream = welcome.stream
-            self._next = welcome.first
-            self.acked = welcome.first - 1
-            self.acks = Acks(self.acked, self.acked, self.acked)
-            if self._spool is not None:
-                self._spool.begin(welcome.first)
-        self._make_room()
         self._on_opened(os.dup(self._descriptor))
         if self.reconnects == 0:
-            self._on_welcome(welcome.stream, self._next)
+            self._on_welcome(welcome.stream, self.outgoing.next)
 
     def _on_refusal(self, refusal: Refusal) -> None:
         error = _error(refusal)
@@ -579,7 +519,7 @@ class Transport:
 
     def _fail(self, error: GossamerError) -> None:
         self.failure = error
-        self.open_until = -1
+        self.outgoing.fail()
         self._on_failed(error)
         for receiver in self._receivers.values():
             receiver.on_failed(error)
@@ -596,79 +536,9 @@ class Transport:
 
     # Publishing -----------------------------------------------------------------------------------------------------
 
-    def _take_up(self, spool: Spool, following: int) -> None:
-        """Go on where an earlier life stopped."""
-        self.stream, self._next = spool.stream, following
-        self._unacked.extend(spool.unlogged)
-        self.posted_bytes = sum(len(packet.blob) for packet in self._unacked)
-        self.acked = (self._unacked[0].first if self._unacked else following) - 1
-        self.acks = Acks(self.acked, self.acked, self.acked)
-
     def _publish(self) -> None:
-        flying, outbox = self.flying, self.outbox
-        if not outbox and not self._unsent:
-            return
-        now_ns = time.time_ns()
-        urgent = now_ns >= self.patient_until_ns
-        while len(flying) < FLYING_MAX:
-            if self._unsent:
-                packet = self._unacked[len(self._unacked) - self._unsent]
-                self._unsent -= 1
-            elif len(outbox) >= PACKET_EVENTS_MAX or (urgent and outbox):
-                packet = self._pack()
-                urgent = False
-            else:
-                return
-            flying.append(packet.last)
-            small = packet.count <= SMALL_EVENTS_MAX and len(packet.blob) <= SMALL_BYTES
-            self._owed = small and not self.waited and len(flying) <= PATIENT_FLYING_MAX
-            self._send(Publish(packet, self._owed))
-            # A few small ones do not hold the next up: it may well be the last for a while, too.
-            self.patient_until_ns = 0 if small and len(flying) <= SMALL_FLYING_MAX else now_ns + GATHER_NS
-        if urgent:
-            self.patient_until_ns = now_ns + LOOK_NS
-
-    def _pack(self) -> Packet:
-        outbox = self.outbox
-        events = list(starmap(outbox.popleft, repeat((), min(len(outbox), PACKET_EVENTS_MAX))))
-        if sum(map(len, events)) > PACKET_BYTES_MAX:
-            ends = accumulate(map(len, events))
-            fit = max(1, sum(end <= PACKET_BYTES_MAX for end in ends))
-            outbox.extendleft(reversed(events[fit:]))
-            del events[fit:]
-        assert self.stream is not None
-        packet = pack_encoded(self.stream, self._next, events)
-        if self._spool is not None:
-            self._spool.keep(packet)
-        self._next = packet.last + 1
-        self._unacked.append(packet)
-        return packet
-
-    def _take_acks(self, acks: Acks) -> None:
-        known = self.acks
-        self.acks = Acks(max(acks.sent, known.sent), max(acks.logged, known.logged), max(acks.safe, known.safe))
-        flying, unacked = self.flying, self._unacked
-        while flying and flying[0] <= acks.sent:
-            flying.popleft()
-        if not flying:
-            self.patient_until_ns = 0
-        self.acked = max(self.acks.safe, self.acks.logged)
-        self._make_room()
-        while unacked and unacked[0].last <= self.acked:
-            self.released_bytes += len(unacked.popleft().blob)
-        self.open_bytes = self.released_bytes + BYTES_MAX
-        self._unsent = min(self._unsent, len(unacked))
-        if self._spool is not None:
-            self._spool.forget(self.acked)
-        self._on_acks()
-
-    def _make_room(self) -> None:
-        self.open_until = min(self.acked + EVENTS_MAX, self.limit)
-
-    def _resend(self, first: int) -> None:
-        self.flying.clear()
-        self.patient_until_ns = 0
-        self._unsent = sum(packet.last >= first for packet in self._unacked)
+        for publish in self.outgoing.due(time.time_ns()):
+            self._send(publish)
 
     # Receiving ------------------------------------------------------------------------------------------------------
 
@@ -706,7 +576,8 @@ class Transport:
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_items(items)
             case Acks() as acks:
-                self._take_acks(acks)
+                self.outgoing.on_acks(acks)
+                self._on_acks()
             case Gap(sub=sub) as gap:
                 self._received_bytes += size
                 if (receiver := self._receivers.get(sub)) is not None:
@@ -731,10 +602,9 @@ class Transport:
                 if (receiver := self._receivers.get(sub)) is not None:
                     receiver.on_subscribed()
             case Resend(first=first):
-                self._resend(first)
+                self.outgoing.on_resend(first)
             case Numbers(last=last):
-                self.limit = max(self.limit, last)
-                self._make_room()
+                self.outgoing.on_numbers(last)
                 self._on_acks()
             case Welcome() as welcome:
                 self._on_welcomed(welcome, time.monotonic())

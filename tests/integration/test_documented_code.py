@@ -17,6 +17,7 @@ import gossamer
 from clients import run
 from gossamer.protocol.config import Config
 from gossamer.sdk import client as client_module
+from gossamer.sdk import connecting as connecting_module
 from gossamer.sdk import subscription as subscription_module
 from gossamer.sdk import sync as sync_module
 from gossamer.sdk.embedded import Embedded
@@ -25,7 +26,7 @@ from processes import BRISK
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/sdk.md")
-ASYNC = (client_module.Client, client_module.Transaction, subscription_module.Subscription, client_module.connect)
+ASYNC = (client_module.Client, client_module.Transaction, subscription_module.Subscription, connecting_module.connect)
 SYNC = (sync_module.Client, sync_module.Subscription, sync_module.connect)
 QUOTE = {"type": "quote", "symbol": "IBM", "price": 101.5}
 

@@ -183,11 +183,11 @@ def test_the_outgoing_buffer_is_bounded_in_bytes_too(broker, monkeypatch):
             with suppress(gossamer.BufferFull):
                 while True:
                     client.publish_nowait({}, bytes(2**20))
-            assert client._transport.pending_bytes < 12 * 2**20
+            assert client._outgoing.pending_bytes < 12 * 2**20
             for _ in range(30):
                 await client.publish({}, bytes(2**20))
             await client.flush("safe")
-            assert (client.pending, client._transport.pending_bytes) == (0, 0)
+            assert (client.pending, client._outgoing.pending_bytes) == (0, 0)
 
     run(main)
 

@@ -9,8 +9,8 @@ import gossamer
 from gossamer.messages.wire import Span
 from gossamer.protocol.config import Config
 from gossamer.sdk.embedded import Embedded
+from gossamer.sdk.outgoing import FLYING_MAX
 from gossamer.sdk.spool import Spool
-from gossamer.sdk.transport import FLYING_MAX
 from processes import BRISK, until
 
 SCRIPT = Path(__file__).with_name("named_publisher.py")

@@ -578,8 +578,8 @@ def test_what_was_published_leaves_though_the_loop_is_blocked(brokers):
                     await client.publish({"n": n})
                     if not round % 3:  # at another moment of what the transport's thread does
                         await asyncio.sleep(0.0003)
-                last = client.pending + client._transport.acked
-                until(lambda last=last: client._transport.acks.sent >= last)
+                last = client.pending + client._outgoing.acked
+                until(lambda last=last: client._outgoing.acks.sent >= last)
 
     run(main)
 

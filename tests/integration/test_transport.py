@@ -9,16 +9,15 @@ import zmq
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Acks, Goodbye, Hello, Ping, Publish, Welcome, decode_from_client, encode
-from gossamer.sdk.transport import (
+from gossamer.sdk.outgoing import (
     FLYING_MAX,
     PACKET_EVENTS_MAX,
     PATIENT_FLYING_MAX,
-    SMALL_BYTES,
+    SMALL_BYTES_MAX,
     SMALL_EVENTS_MAX,
     SMALL_FLYING_MAX,
-    Transport,
-    Turns,
 )
+from gossamer.sdk.transport import Transport, Turns
 from processes import until
 
 STREAM = "default/~test-1.0"
@@ -86,7 +85,7 @@ def test_a_small_packet_that_is_under_way_does_not_hold_the_next_up() -> None:
     with connected() as (transport, broker):
         counts = []
         for _ in range(SMALL_FLYING_MAX + 1):  # none of them is ever acknowledged
-            transport.outbox.append(EVENT)
+            transport.outgoing.outbox.append(EVENT)
             transport.pump()
             counts.append(broker.packet())
         assert counts == [1] * (SMALL_FLYING_MAX + 1), "each left by itself, without waiting for the others"
@@ -95,16 +94,16 @@ def test_a_small_packet_that_is_under_way_does_not_hold_the_next_up() -> None:
 def test_a_publisher_that_may_send_nothing_does_not_look_again_for_every_event() -> None:
     with connected() as (transport, broker):
         for _ in range(FLYING_MAX):
-            transport.outbox.extend([EVENT] * PACKET_EVENTS_MAX)
+            transport.outgoing.outbox.extend([EVENT] * PACKET_EVENTS_MAX)
             transport.pump()
             assert broker.packet() == PACKET_EVENTS_MAX
-        transport.outbox.append(EVENT)
-        transport.patient_until_ns = 1  # those that are under way take long
+        transport.outgoing.outbox.append(EVENT)
+        transport.outgoing.patient_until_ns = 1  # those that are under way take long
         began_ns = time.time_ns()
 
         def looks_later() -> bool:
             transport.pump()
-            return transport.patient_until_ns > began_ns
+            return transport.outgoing.patient_until_ns > began_ns
 
         until(looks_later, "a time before which publish_nowait does not look again")  # two may be at the socket
         broker.say(Acks(FLYING_MAX * PACKET_EVENTS_MAX - 1, -1, -1))
@@ -116,7 +115,7 @@ def test_the_first_small_packets_are_patient_and_none_that_somebody_waits_for() 
     with connected() as (transport, broker):
 
         def patient(*events: bytes) -> bool:
-            transport.outbox.extend(events)
+            transport.outgoing.outbox.extend(events)
             transport.pump()
             return broker.published().patient
 
@@ -125,28 +124,28 @@ def test_the_first_small_packets_are_patient_and_none_that_somebody_waits_for() 
             "the next is never held up by an answer that takes its time"
         )
         broker.say(Acks(SMALL_FLYING_MAX - 1, -1, -1))
-        until(lambda: not transport.flying)
+        until(lambda: not transport.outgoing.flying)
         assert patient(EVENT)
         assert not patient(*[EVENT] * (SMALL_EVENTS_MAX + 1)), "its publisher is in a hurry"
-        broker.say(Acks(transport._next - 1, -1, -1))
-        until(lambda: not transport.flying)
-        large = encode_content((None, None, None, 1, False, {}, bytes(SMALL_BYTES)))
+        broker.say(Acks(transport.outgoing.next - 1, -1, -1))
+        until(lambda: not transport.outgoing.flying)
+        large = encode_content((None, None, None, 1, False, {}, bytes(SMALL_BYTES_MAX)))
         assert not patient(large)
-        broker.say(Acks(transport._next - 1, -1, -1))
-        until(lambda: not transport.flying)
-        transport.waited += 1
+        broker.say(Acks(transport.outgoing.next - 1, -1, -1))
+        until(lambda: not transport.outgoing.flying)
+        transport.outgoing.waited += 1
         assert not patient(EVENT)
-        broker.say(Acks(transport._next - 1, -1, -1))
+        broker.say(Acks(transport.outgoing.next - 1, -1, -1))
 
 
 def test_who_begins_to_wait_asks_for_what_is_owed_once() -> None:
     with connected() as (transport, broker):
         transport.hurry()  # nothing is owed
-        transport.outbox.append(EVENT)
+        transport.outgoing.outbox.append(EVENT)
         transport.pump()
         assert broker.published().patient
         transport.hurry()
         transport.hurry()
         broker.ping()
         broker.say(Acks(0, -1, -1))
-        until(lambda: not transport.flying)
+        until(lambda: not transport.outgoing.flying)

@@ -1,0 +1,191 @@
+"""What a client has published, from the call until it need not be kept any more; without a socket or a clock.
+
+The application appends encoded events to `outbox`. Whoever is at the socket (sdk/transport.py) makes packets of them,
+keeps each until it is logged, and sends again to a new broker what was not acknowledged.
+
+Events leave at once when nothing is under way but a few small packets, or nothing has left for `GATHER_NS`; else they
+gather, and leave when that has been taken, or when they fill a packet. So at low rates a packet is one event, and at
+high rates it is large. The first small ones that are under way are *patient*: unless somebody waits for their
+acknowledgement, one for all of them will do.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import accumulate, repeat, starmap
+
+from gossamer.messages.ids import SEQ_MAX, StreamId
+from gossamer.messages.packet import Packet, pack_encoded
+from gossamer.messages.session import Acks, Publish, Welcome
+from gossamer.sdk.spool import Spool
+
+PACKET_EVENTS_MAX = 1_024
+PACKET_BYTES_MAX = 512 * 1024
+"""A packet is filled up to here; one event may be larger."""
+EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
+"""Published, and not logged yet."""
+FLYING_MAX = 8
+"""Packets that are on their way and not yet with the broker."""
+GATHER_NS = 2_000_000
+LOOK_NS = 200_000
+"""How often a publisher that may send nothing looks whether it may: to look takes a poll and a lock."""
+SMALL_EVENTS_MAX, SMALL_BYTES_MAX, SMALL_FLYING_MAX = 4, 8 * 1024, 6
+"""So many packets of so few events are followed by the next at once."""
+PATIENT_FLYING_MAX = 4
+"""And so many of those may be answered later: fewer, so that none of the next ever waits for such an answer."""
+
+
+class Outgoing:
+    """One client's stream, as far as it is not logged."""
+
+    def __init__(self, spool: Spool | None = None) -> None:
+        self._spool = spool
+        self.stream: StreamId | None = None
+        self.outbox: deque[bytes] = deque()
+        """Published and encoded, and not yet packed; the application appends."""
+        self.next = 0
+        self._unacked: deque[Packet] = deque()
+        self._unsent = 0
+        """How many of the last of these were not sent in this session."""
+        self.posted_bytes = 0
+        """All that was put into the outbox; only the application counts it."""
+        self._released_bytes = 0
+        """What of that need not be kept any more; only who is at the socket counts it."""
+        self.open_bytes = BYTES_MAX
+        """All that there is room for now."""
+        self.acks = Acks(-1, -1, -1)
+        self.acked = -1
+        """Up to here the stream need not be kept any more."""
+        self._limit = SEQ_MAX
+        """The last number that may be used at all."""
+        self.open_until = -1
+        """The last number that there is room for now."""
+        self.flying: deque[int] = deque()
+        """The last seqs of packets that are on their way to the broker."""
+        self.patient_until_ns = 0
+        """Until then a packet that is not full waits for those; 0 if there are none."""
+        self.waited = 0
+        """How many wait for an acknowledgement, or for room; only the application counts them."""
+        self.owed = False
+        """Whether the broker may take its time over an acknowledgement."""
+        if spool is not None and spool.next is not None:
+            self._take_up(spool, spool.next)
+
+    def _take_up(self, spool: Spool, following: int) -> None:
+        """Go on where an earlier life stopped."""
+        self.stream, self.next = spool.stream, following
+        self._unacked.extend(spool.unlogged)
+        self.posted_bytes = sum(len(packet.blob) for packet in self._unacked)
+        self._begin_behind((self._unacked[0].first if self._unacked else following) - 1)
+
+    def _begin_behind(self, last: int) -> None:
+        self.acked = last
+        self.acks = Acks(last, last, last)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Published, and not logged yet."""
+        return self.posted_bytes - self._released_bytes
+
+    @property
+    def following(self) -> int:
+        """The first number that a new broker may be sent."""
+        return self._unacked[0].first if self._unacked else self.next
+
+    @property
+    def settled(self) -> bool:
+        """Whether the broker has everything."""
+        return self.acks.sent >= self.next - 1 and not self.outbox
+
+    # Leaving --------------------------------------------------------------------------------------------------------
+
+    def due(self, now_ns: int) -> Iterator[Publish]:
+        """What is to be sent now; each of it before the next is asked for."""
+        flying, outbox = self.flying, self.outbox
+        if not outbox and not self._unsent:
+            return
+        urgent = now_ns >= self.patient_until_ns
+        while len(flying) < FLYING_MAX:
+            if self._unsent:
+                packet = self._unacked[len(self._unacked) - self._unsent]
+                self._unsent -= 1
+            elif len(outbox) >= PACKET_EVENTS_MAX or (urgent and outbox):
+                packet = self._pack()
+                urgent = False
+            else:
+                return
+            flying.append(packet.last)
+            small = packet.count <= SMALL_EVENTS_MAX and len(packet.blob) <= SMALL_BYTES_MAX
+            self.owed = small and not self.waited and len(flying) <= PATIENT_FLYING_MAX
+            # A few small ones do not hold the next up: it may well be the last for a while, too.
+            self.patient_until_ns = 0 if small and len(flying) <= SMALL_FLYING_MAX else now_ns + GATHER_NS
+            yield Publish(packet, self.owed)
+        if urgent:
+            self.patient_until_ns = now_ns + LOOK_NS
+
+    def _pack(self) -> Packet:
+        outbox = self.outbox
+        events = list(starmap(outbox.popleft, repeat((), min(len(outbox), PACKET_EVENTS_MAX))))
+        if sum(map(len, events)) > PACKET_BYTES_MAX:
+            ends = accumulate(map(len, events))
+            fit = max(1, sum(end <= PACKET_BYTES_MAX for end in ends))
+            outbox.extendleft(reversed(events[fit:]))
+            del events[fit:]
+        assert self.stream is not None
+        packet = pack_encoded(self.stream, self.next, events)
+        if self._spool is not None:
+            self._spool.keep(packet)
+        self.next = packet.last + 1
+        self._unacked.append(packet)
+        return packet
+
+    # What the broker says -------------------------------------------------------------------------------------------
+
+    def on_welcome(self, welcome: Welcome) -> None:
+        """A new session: what the last broker did not acknowledge is sent to this one."""
+        self._again(len(self._unacked))
+        self._limit = welcome.last
+        if self.stream is None:
+            self.stream = welcome.stream
+            self.next = welcome.first
+            self._begin_behind(welcome.first - 1)
+            if self._spool is not None:
+                self._spool.begin(welcome.first)
+        self._make_room()
+
+    def on_acks(self, acks: Acks) -> None:
+        known = self.acks
+        self.acks = Acks(max(acks.sent, known.sent), max(acks.logged, known.logged), max(acks.safe, known.safe))
+        flying, unacked = self.flying, self._unacked
+        while flying and flying[0] <= acks.sent:
+            flying.popleft()
+        if not flying:
+            self.patient_until_ns = 0
+        self.acked = max(self.acks.safe, self.acks.logged)
+        self._make_room()
+        while unacked and unacked[0].last <= self.acked:
+            self._released_bytes += len(unacked.popleft().blob)
+        self.open_bytes = self._released_bytes + BYTES_MAX
+        self._unsent = min(self._unsent, len(unacked))
+        if self._spool is not None:
+            self._spool.forget(self.acked)
+
+    def on_numbers(self, last: int) -> None:
+        """A named publisher may use more of them."""
+        self._limit = max(self._limit, last)
+        self._make_room()
+
+    def on_resend(self, first: int) -> None:
+        self._again(sum(packet.last >= first for packet in self._unacked))
+
+    def _again(self, unsent: int) -> None:
+        self.flying.clear()
+        self.patient_until_ns = 0
+        self.owed = False
+        self._unsent = unsent
+
+    def _make_room(self) -> None:
+        self.open_until = min(self.acked + EVENTS_MAX, self._limit)
+
+    def fail(self) -> None:
+        """Nothing more can be published."""
+        self.open_until = -1
