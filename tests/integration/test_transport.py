@@ -12,9 +12,6 @@ from gossamer.messages.session import Acks, Goodbye, Hello, Ping, Publish, Welco
 from gossamer.sdk.outgoing import (
     FLYING_MAX,
     PACKET_EVENTS_MAX,
-    PATIENT_FLYING_MAX,
-    SMALL_BYTES_MAX,
-    SMALL_EVENTS_MAX,
     SMALL_FLYING_MAX,
 )
 from gossamer.sdk.transport import Transport, Turns
@@ -109,33 +106,6 @@ def test_a_publisher_that_may_send_nothing_does_not_look_again_for_every_event()
         broker.say(Acks(FLYING_MAX * PACKET_EVENTS_MAX - 1, -1, -1))
         assert broker.packet() == 1, "and what had to wait leaves, though nothing more is published"
         broker.say(Acks(FLYING_MAX * PACKET_EVENTS_MAX, -1, -1))
-
-
-def test_the_first_small_packets_are_patient_and_none_that_somebody_waits_for() -> None:
-    with connected() as (transport, broker):
-
-        def patient(*events: bytes) -> bool:
-            transport.outgoing.outbox.extend(events)
-            transport.pump()
-            return broker.published().patient
-
-        told = [patient(EVENT) for _ in range(SMALL_FLYING_MAX)]
-        assert told == [True] * PATIENT_FLYING_MAX + [False] * (SMALL_FLYING_MAX - PATIENT_FLYING_MAX), (
-            "the next is never held up by an answer that takes its time"
-        )
-        broker.say(Acks(SMALL_FLYING_MAX - 1, -1, -1))
-        until(lambda: not transport.outgoing.flying)
-        assert patient(EVENT)
-        assert not patient(*[EVENT] * (SMALL_EVENTS_MAX + 1)), "its publisher is in a hurry"
-        broker.say(Acks(transport.outgoing.next - 1, -1, -1))
-        until(lambda: not transport.outgoing.flying)
-        large = encode_content((None, None, None, 1, False, {}, bytes(SMALL_BYTES_MAX)))
-        assert not patient(large)
-        broker.say(Acks(transport.outgoing.next - 1, -1, -1))
-        until(lambda: not transport.outgoing.flying)
-        transport.outgoing.waited += 1
-        assert not patient(EVENT)
-        broker.say(Acks(transport.outgoing.next - 1, -1, -1))
 
 
 def test_who_begins_to_wait_asks_for_what_is_owed_once() -> None:
