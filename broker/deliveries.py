@@ -9,16 +9,12 @@ once for all that get the same; only one that does not has a queue to look after
 The first event that is not plain turns its group over to protocol/delivery.py, which asks these questions for each
 subscription by itself, and answers them for every kind of event.
 
-A queue that is full of what is not obsolete makes its subscription *fall behind*. It is then read to from a log of what
-came since, shared by all that are behind, and is live again when it has come to the end. The log is bounded, too: who
-falls out of it goes on from a logger (broker/reading.py), and comes back to the log when it has read up to there. So
-does whoever begins in the past, or comes from another broker; for those what came lately is kept, and often enough.
-Only in a mesh without loggers is what falls out of the log lost, which is counted, and told (design §4.6).
+A queue that is full of what is not obsolete makes its subscription *fall behind*: it is then read to from a log, and
+from loggers (broker/catching_up.py), and is live again when it has come to the end.
 """
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from time import time_ns
@@ -26,30 +22,25 @@ from typing import Any, NamedTuple
 
 from gossamer.broker.audience import Audience
 from gossamer.broker.batch import Batch
+from gossamer.broker.catching_up import LOG_BYTES_MAX, CatchingUp
 from gossamer.broker.counters import Counters
-from gossamer.broker.frames import Frames, Spans, items_of, joined, places_of, send_runs, spans_of
+from gossamer.broker.frames import Spans, items_of, places_of, send_runs, spans_of
 from gossamer.broker.plain import Plain
-from gossamer.broker.reading import HELD_BYTES_MAX, NEVER, Piece, Reading, Readings, shows, shows_it
+from gossamer.broker.reading import Piece, Reading
 from gossamer.broker.recent import SLACK_NS, Progress, Recent
 from gossamer.broker.subscriber import Outlet, Subscriber
 from gossamer.matching import Selector
-from gossamer.matching.stretching import KEYED, LOOSE, RELATED
-from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Attributes, Event, Head
-from gossamer.messages.ids import SYSTEM_GROUP, EventId, NodeId, StreamId, group_of
+from gossamer.messages.ids import SYSTEM_GROUP, EventId, StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.quick import everyday
-from gossamer.messages.session import POSITIONS_MAX, Began, Counts, Gap, Reached, Run, Start, Subscribe, encode
-from gossamer.messages.wire import Page, Stretch
+from gossamer.messages.session import POSITIONS_MAX, Began, Counts, Gap, Reached, Start, Subscribe, encode
 from gossamer.protocol.delivery import Arrival
-from gossamer.protocol.inputs import Consult
-from gossamer.protocol.replay import Missing, Replay
+from gossamer.protocol.replay import Missing
 from gossamer.protocol.shown import DELIVER, Left, Shown, Verdict
 from gossamer.protocol.tally import Tally
 
-LOG_BYTES_MAX = 64 * 2**20
-STALL_NS = 10**8
-"""Who takes nothing for so long is not given all that it is read, but what is not obsolete of it."""
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
 
@@ -79,18 +70,21 @@ class Deliveries:
         self.counters = counters or Counters()
         self.tally = Tally()
         self.subscribers: dict[int, Subscriber] = {}
-        self._log_bytes_max = log_bytes_max
         self._groups: dict[str, Audience] = {}
         self._keys = 0
         self._recent = Recent()
         self.progress = Progress()
-        self.readings = Readings()
-        self.has_loggers: Callable[[], bool] = lambda: False
-        self.replays: Callable[[str, Callable[[], Mapping[StreamId, int]]], Callable[..., Replay]] = lambda *_: Replay
-        """What reads a group from a logger, given how far each stream has been passed on here."""
         self._waiting: dict[int, None] = {}
         """Who may have something to be sent, once there is credit and room."""
-        self._frames = Frames()
+        self.catching_up = CatchingUp(
+            log_bytes_max,
+            self.subscribers,
+            self._groups,
+            self._waiting,
+            self.progress,
+            self._lose,
+            self._leave_plain,
+        )
         self._vetted = _NOT_VETTED
 
     # Subscriptions --------------------------------------------------------------------------------------------------
@@ -121,7 +115,7 @@ class Deliveries:
         """A subscription that is new here goes on from there, and not with what comes next."""
         group, key, positions = self._groups[subscriber.group], subscriber.key, start.positions
         resumes = bool(start.since_ns) and not start.published_ns and not start.latest
-        has_loggers = self.has_loggers()
+        has_loggers = self.catching_up.has_loggers()
         if not resumes and not has_loggers:
             raise UsageError("there is no logger in this mesh, so there is nothing but what comes from now on")
         for id, head in start.shown:  # by another broker
@@ -143,12 +137,12 @@ class Deliveries:
         if has_loggers and not (
             resumes and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
         ):
-            replay = self.replays(subscriber.group, partial(self.progress.of, subscriber.group))
+            replay = self.catching_up.replays(subscriber.group, partial(self.progress.of, subscriber.group))
             reading.replay = replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest, had=had)
             reading.moves = int(start.latest and bool(start.shown))
-            self.readings.add(reading)
+            self.catching_up.readings.add(reading)
             return
-        self._attach(group, subscriber)
+        self.catching_up.attach(group, subscriber)
         reached = dict(positions)
         for stretch in self._recent.recalled(subscriber.group, subscriber.selector, positions, since_ns):
             position = reached.get(stretch.stream)
@@ -173,8 +167,8 @@ class Deliveries:
         group.select(key, None)
         group.dispatch.remove(key)
         group.behind.pop(key, None)
-        self._detach(group, subscriber)
-        self.readings.remove(key)
+        self.catching_up.detach(group, subscriber)
+        self.catching_up.readings.remove(key)
         self._waiting.pop(key, None)
         del self.subscribers[key]
         if not group.selectors:
@@ -195,9 +189,9 @@ class Deliveries:
             "queued_events": sum(len(each.feed) for each in waiting),
             "queued_bytes": sum(each.feed.bytes for each in waiting),
             "behind_log_bytes": sum(group.log_bytes for group in self._groups.values()),
-            "subscriptions_reading": len(self.readings),
-            "pages_read": self.readings.pages,
-            "pages_failed": self.readings.failures,
+            "subscriptions_reading": len(self.catching_up.readings),
+            "pages_read": self.catching_up.readings.pages,
+            "pages_failed": self.catching_up.readings.failures,
         }
 
     def consumers(self, count: int) -> list[Subscriber]:
@@ -307,7 +301,7 @@ class Deliveries:
         if batch.loose:
             plain.show(batch, packet.last, matched)
         if group.attached:
-            self._log(group, batch)
+            self.catching_up.log(group, batch)
         for subscriber, spans in slower:
             if batch.loose and not subscriber.feed.lossy:
                 self._waiting[subscriber.key] = None
@@ -365,14 +359,9 @@ class Deliveries:
         for id, name in group.plain.shown_to(subscriber.key, batch.packet.stream, events, taken).items():
             shown.on_event(id, Head(name), True, False)
         if not group.attached:
-            self._log(group, batch)
+            self.catching_up.log(group, batch)
         subscriber.feed.behind = True
-        self._lag(group, subscriber, len(taken))
-
-    def _lag(self, group: Audience, subscriber: Subscriber, taken: int) -> None:
-        group.counters.fallen_behind += 1
-        group.behind[subscriber.key] = group.attached[subscriber.key] = None
-        subscriber.at = group.log_first + len(group.log) - 1, taken
+        self.catching_up.lag(group, subscriber, len(taken))
 
     def _leave_plain(self, group: Audience, plain: Plain) -> None:
         """Not only plain events from here on: tell each subscription's own memory what it was shown."""
@@ -402,266 +391,20 @@ class Deliveries:
         dispatch = group.dispatch
         batch = Batch(None, [], arrivals)
         if group.attached:
-            self._log(group, batch)
+            self.catching_up.log(group, batch)
         fell = dispatch.on_batch(arrivals, matched)
         if fell and not group.attached:
-            self._log(group, batch)
+            self.catching_up.log(group, batch)
         for key, taken in fell.items():
-            self._lag(group, self.subscribers[key], taken)
+            self.catching_up.lag(group, self.subscribers[key], taken)
         self._waiting |= dispatch.touched
         dispatch.touched.clear()
-
-    # The log of those that are behind -------------------------------------------------------------------------------
-
-    def _log(self, group: Audience, batch: Batch) -> None:
-        if group.log:
-            group.log[-1].rest()
-        group.log.append(batch)
-        group.log_bytes += batch.size
-        while group.log_bytes > self._log_bytes_max and len(group.log) > 1:
-            self._drop_oldest(group)
-
-    def _drop_oldest(self, group: Audience) -> None:
-        number = group.log_first
-        outrun = [each for key in group.attached if (each := self.subscribers[key]).at == (number, each.at[1])]  # type: ignore[index]
-        if outrun and self.has_loggers():
-            self._read_from_loggers(group, outrun)
-            outrun = []
-        if group.log_first == number and group.log:
-            dropped = group.log.popleft()
-            group.log_first += 1
-            group.log_bytes -= dropped.size
-            for subscriber in outrun:
-                assert subscriber.at is not None
-                self._miss(group, subscriber, dropped)
-                subscriber.at = group.log_first, 0
-
-    def _miss(self, group: Audience, subscriber: Subscriber, dropped: Batch) -> None:
-        """What a subscription could not be kept for. It is told when it takes something, or in a while: one who takes
-        nothing is not to be sent a word for each packet."""
-        assert subscriber.at is not None
-        for stream, first, last, count in dropped.missed(subscriber.selector, subscriber.at[1]):
-            subscriber.feed.shown.on_lost(stream, first, last)
-            subscriber.lost += count
-            group.counters.events_lost += count
-            known = subscriber.gaps.get(stream)
-            subscriber.gaps[stream] = Gap(
-                subscriber.sub, stream, first if known is None else known.first, last, "the broker's log was full"
-            )
 
     def _lose(self, subscriber: Subscriber, stream: StreamId, first: int, last: int, count: int, reason: str) -> None:
         subscriber.lost += count
         self._groups[subscriber.group].counters.events_lost += count
         subscriber.outlet.deliver(encode(Gap(subscriber.sub, stream, first, last, reason)))
         self._waiting[subscriber.key] = None
-
-    def _attach(self, group: Audience, subscriber: Subscriber) -> None:
-        """Keep what comes from now on, for one who is reading towards it."""
-        group.attached[subscriber.key] = None
-        subscriber.at = group.log_first + len(group.log), 0
-
-    def _detach(self, group: Audience, subscriber: Subscriber) -> None:
-        """The log need not be kept for this one; what is kept for nobody goes."""
-        subscriber.at = None
-        if group.attached.pop(subscriber.key, 0) is None:
-            places = [at[0] for key in group.attached if (at := self.subscribers[key].at) is not None]
-            oldest = min(places, default=group.log_first + len(group.log))
-            while group.log_first < oldest:
-                group.log_bytes -= group.log.popleft().size
-                group.log_first += 1
-
-    def _read_on(self, group: Audience, subscriber: Subscriber) -> None:
-        """Offer what was read, and what came since, as far as there is room."""
-        feed, reading = subscriber.feed, subscriber.reading
-        if reading is not None:
-            while reading.pending and not feed.full:
-                if not self._offer(group, subscriber, reading):
-                    break
-            if reading.due_at == NEVER and reading.bytes < self.readings.page_bytes:
-                reading.due_at = 0.0
-            if reading.pending or not reading.done:
-                return
-        assert subscriber.at is not None
-        number, place = subscriber.at
-        while not feed.full:
-            if number >= group.log_first + len(group.log):
-                self._catch_up(group, subscriber)
-                return
-            batch = group.log[number - group.log_first]
-            if reading is not None and not place:
-                place = batch.taken(reading.position(batch.stream))
-            if batch.loose and group.plain is not None:
-                if len(feed):
-                    break  # what is in the queue comes first
-                place = self._send_on(subscriber, batch, place)
-                if place < batch.count:
-                    break
-            if place >= batch.count:
-                number, place = number + 1, 0
-                continue
-            arrival = batch.arrivals[place]
-            place += 1
-            matches = subscriber.selector.matches(arrival.event.attributes)
-            self._offer_one(group, subscriber, arrival, matches)
-        subscriber.at = number, place
-
-    def _offer_one(self, group: Audience, subscriber: Subscriber, arrival: Arrival, matches: bool) -> None:
-        if group.plain is None:
-            if arrival.by is None:
-                arrival = group.intake.again(arrival)
-            group.dispatch.offer(subscriber.key, arrival, matches)
-        else:
-            by = group.plain.newer(arrival) if subscriber.purges else None
-            subscriber.feed.offer(arrival if by is None else arrival._replace(by=by), matches)
-
-    def _catch_up(self, group: Audience, subscriber: Subscriber) -> None:
-        subscriber.feed.behind = False
-        subscriber.untold = subscriber.reading is not None
-        subscriber.reading = None
-        del group.behind[subscriber.key]
-        self._detach(group, subscriber)
-        self.readings.remove(subscriber.key)
-        if group.plain is not None:
-            group.plain.take_over(subscriber.key, subscriber.feed.shown)
-
-    # Reading from loggers -------------------------------------------------------------------------------------------
-
-    def _read_from_loggers(self, group: Audience, outrun: list[Subscriber]) -> None:
-        """The oldest batch of the log is to go, and these are still at it."""
-        before: dict[StreamId, int] | None = None
-        for subscriber in outrun:
-            reading = subscriber.reading
-            if reading is not None and reading.replay is not None and (reading.pending or not reading.done):
-                reading.replay.until(None)  # it had not come to the log yet, and will try again
-            else:
-                assert subscriber.at is not None
-                if before is None:
-                    before = self._before_log(group, subscriber.group)
-                positions = _positions(before, group.log[0], subscriber.at[1], reading)
-                if reading is None or not reading.pending:
-                    selector = str(subscriber.selector)
-                    reading = subscriber.reading = Reading(subscriber.key, subscriber.group, selector, positions)
-                released = partial(self.progress.of, subscriber.group)
-                reading.replay = self.replays(subscriber.group, released)(positions)
-            self.readings.add(reading)
-            self._detach(group, subscriber)
-
-    def _before_log(self, group: Audience, name: str) -> dict[StreamId, int]:
-        """How far each stream had been passed on when the log began."""
-        positions = self.progress.of(name)
-        for batch in reversed(group.log):
-            positions[batch.stream] = batch.first - 1
-        return positions
-
-    def asks(self, now: float) -> Iterator[Consult]:
-        """What loggers are to be asked now."""
-        if len(self.readings) and not self.has_loggers():
-            for subscriber in list(self.subscribers.values()):
-                if subscriber.reading is not None and not subscriber.reading.done:
-                    self._give_up(subscriber, subscriber.reading)
-        return self.readings.asks(now)
-
-    def on_page(self, logger: NodeId, page: Page, now: float) -> None:
-        """A logger's answer."""
-        for reading, sure in self.readings.on_page(logger, page, now):
-            replay, subscriber = reading.replay, self.subscribers[reading.key]
-            assert replay is not None
-            before, phase = replay.cursor or 0, replay.phase
-            for each in replay.on_page(page):
-                if isinstance(each, Stretch):
-                    newest = phase == "newest"
-                    # What was held may be of a page that was shared.
-                    reading.put(Piece(each, sure and each.number > before, newest))
-                else:
-                    reading.put(each)
-            if replay.held_bytes > HELD_BYTES_MAX:
-                self.readings.fail(reading, now, f"{logger} lacks what comes before {HELD_BYTES_MAX} bytes")
-            elif replay.phase != phase:
-                reading.due_at = now
-                if phase == "newest" and reading.began is not None:
-                    reading.put(reading.began)
-            elif replay.at_end and phase == "read" and not replay.heading:
-                self._attach(self._groups[reading.group], subscriber)
-                replay.until(self.progress.of(reading.group))
-            if reading.bytes >= self.readings.page_bytes:
-                reading.due_at = NEVER
-            self._waiting[reading.key] = None
-
-    def _give_up(self, subscriber: Subscriber, reading: Reading) -> None:
-        """The loggers are gone for good: what they alone had is lost."""
-        assert reading.replay is not None
-        group = self._groups[subscriber.group]
-        if subscriber.at is None:
-            self._attach(group, subscriber)
-        for stream, last in self.progress.of(subscriber.group).items():
-            position = reading.replay.position(stream)
-            if position is not None and position < last:
-                self._lose(subscriber, stream, position + 1, last, last - position, "there is no logger any more")
-        reading.replay = None
-        self.readings.remove(subscriber.key)
-
-    def _offer(self, group: Audience, subscriber: Subscriber, reading: Reading) -> bool:
-        """Offer what comes next of what was read; whether there was room for it."""
-        if reading.ready:
-            arrival, matches = reading.ready.popleft()
-            if not (reading.restarted and shows_it(subscriber.feed.shown, arrival)):
-                self._offer_one(group, subscriber, arrival, matches)
-            return True
-        piece = reading.pieces[0]
-        if isinstance(piece, Reached):
-            if len(subscriber.feed):
-                return False  # what is in the queue comes first
-            reading.pieces.popleft()
-            subscriber.outlet.deliver(encode(piece))
-            return True
-        if isinstance(piece, Missing):
-            reading.skip(piece)
-            if piece.owed:
-                subscriber.feed.shown.on_lost(piece.stream, piece.first, piece.last)
-                count = piece.last - piece.first + 1
-                self._lose(subscriber, piece.stream, piece.first, piece.last, count, "collected")
-            return True
-        if piece.stretch.kind == RELATED and group.plain is not None:
-            self._leave_plain(group, group.plain)
-        try:
-            if group.plain is not None and piece.sure:
-                loose = piece.stretch.kind == LOOSE or not subscriber.purges
-                if len(subscriber.feed):
-                    if loose:
-                        return False  # what is in the queue comes first
-                elif not subscriber.ready:
-                    reading.waits_ns = reading.waits_ns or time_ns()
-                    return False
-                elif (not reading.waited(STALL_NS) or loose) and self._send_piece(subscriber, reading, piece):
-                    return True
-            reading.unpack(piece, subscriber.selector.matches, group.plain is None)
-        except PeerError:
-            stretch = piece.stretch
-            self._lose(subscriber, stretch.stream, stretch.first, stretch.last, stretch.count, "malformed")
-            reading.sent(piece, None)
-        return True
-
-    def _send_piece(self, subscriber: Subscriber, reading: Reading, piece: Piece) -> bool:
-        """Send it as it is, as far as the credit goes; False if there is more to it."""
-        stretch, rest = piece.stretch, None
-        credit = subscriber.credit
-        if stretch.count > credit:
-            stretch, rest = stretch.split(credit)
-        count = stretch.count
-        if stretch.kind == KEYED and (
-            (piece.newest and reading.restarted) or not shows(subscriber.feed.shown, stretch, count)
-        ):
-            return False
-        if count:
-            if stretch.kind == LOOSE:
-                subscriber.feed.shown.on_run(stretch.stream, stretch.ranges)
-            subscriber.sent += count
-            subscriber.feed.delivered += count
-            loose = stretch.kind == LOOSE
-            frame = encode(Run((subscriber.sub,), stretch.stream, stretch.ranges, stretch.blob, loose))
-            subscriber.outlet.deliver(frame)
-        reading.sent(piece, rest)
-        return True
 
     def reach(self) -> None:
         """Tell those that are live how far they have come, so that they need not look at it again elsewhere."""
@@ -689,29 +432,10 @@ class Deliveries:
 
     # What goes out --------------------------------------------------------------------------------------------------
 
-    def _send_on(self, subscriber: Subscriber, batch: Batch, place: int) -> int:
-        """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where.
-        What it cannot have as a whole waits for more credit, unless there is enough for half its buffer: then all that
-        are behind get the same frames, which are kept for them."""
-        assert batch.packet is not None
-        places, credit = batch.places(subscriber.selector), subscriber.credit
-        start = bisect_left(places, place)
-        left = len(places) - start
-        if credit < left and (2 * credit < subscriber.buffer or not credit):
-            return place
-        if not subscriber.outlet.open:
-            return place
-        count = min(left, credit)
-        if count:
-            frame = self._frames.run(batch.packet, joined(places[start : start + count]), subscriber.sub)
-            subscriber.sent += count
-            subscriber.feed.delivered += count
-            subscriber.outlet.deliver(frame)
-        return places[start + count] if count < left else batch.count
-
     def flush(self) -> None:
         """Send what waits, as far as credit and room go; what is left waits for more of them."""
-        waiting, self._waiting = self._waiting, {}
+        waiting = list(self._waiting)
+        self._waiting.clear()
         for key in waiting:
             subscriber = self.subscribers.get(key)
             if subscriber is not None:
@@ -729,7 +453,7 @@ class Deliveries:
                 subscriber.sent += len(items)
                 subscriber.outlet.deliver(encode(items_of(subscriber.sub, items)))
             if feed.behind and not feed.full:
-                self._read_on(group, subscriber)
+                self.catching_up.read_on(group, subscriber)
                 if feed.behind and not len(feed):
                     break  # all that was read is sent
         if subscriber.begins and subscriber.untold and not len(feed):
@@ -744,14 +468,3 @@ class Deliveries:
         if told != subscriber.told and (obsoleted or told[1] != subscriber.told[1]):
             subscriber.told = told
             subscriber.outlet.deliver(encode(Counts(subscriber.sub, *told)))
-
-
-def _positions(before: dict[StreamId, int], batch: Batch, taken: int, reading: Reading | None) -> dict[StreamId, int]:
-    """How far one has come who has taken so much of the first batch of a log, and has read before."""
-    positions = before
-    if taken:
-        positions = {**positions, batch.stream: batch.arrivals[taken - 1].id.seq}
-    if reading is not None:
-        ahead = {name: last for name, last in reading.offered.items() if last > positions.get(name, -1)}
-        positions = {**positions, **ahead}
-    return positions

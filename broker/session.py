@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from gossamer.broker.deliveries import LOG_BYTES_MAX
+from gossamer.broker.catching_up import LOG_BYTES_MAX
 from gossamer.broker.subscriber import Subscriber
 from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId

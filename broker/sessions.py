@@ -181,10 +181,10 @@ class Sessions:
             (name, each.start - 1) for name, each in node.receiver.streams.items()
         )
         if self.order is not None:
-            self.deliveries.replays = self.order.replay
-        self.deliveries.has_loggers = lambda: node.membership.has_loggers
-        self.deliveries.readings.loggers = self._loggers
-        self.deliveries.readings.spread = lambda: node.placement.spread
+            self.deliveries.catching_up.replays = self.order.replay
+        self.deliveries.catching_up.has_loggers = lambda: node.membership.has_loggers
+        self.deliveries.catching_up.readings.loggers = self._loggers
+        self.deliveries.catching_up.readings.spread = lambda: node.placement.spread
         self._issuer = f"{name[:150]}-{incarnation}"
         self._tick_at = 0.0
         self._has_come = watch(self._router)
@@ -208,7 +208,7 @@ class Sessions:
     def flush(self, now: float) -> Iterator[Input]:
         """Send what this turn has led to, and look after those who are silent."""
         self.deliveries.flush()
-        yield from self.deliveries.asks(now)
+        yield from self.deliveries.catching_up.asks(now)
         while self._inputs:
             yield self._inputs.pop(0)
         if now >= self._answer_at:
@@ -233,7 +233,7 @@ class Sessions:
             yield from self._on_tick(now)
 
     def next_deadline(self) -> float:
-        return min(self._tick_at, self._retry_at, self._answer_at, self.deliveries.readings.next_deadline())
+        return min(self._tick_at, self._retry_at, self._answer_at, self.deliveries.catching_up.readings.next_deadline())
 
     def leave(self) -> None:
         """Send everybody elsewhere, and take nobody in any more."""
@@ -298,7 +298,7 @@ class Sessions:
             self.deliveries.on_lost(skip.stream, skip.first, skip.last, skip.reason)
 
     def on_page(self, paged: Paged) -> None:
-        self.deliveries.on_page(paged.logger, paged.page, time.monotonic())
+        self.deliveries.catching_up.on_page(paged.logger, paged.page, time.monotonic())
 
     def on_acked(self, acked: Acked) -> None:
         session = self._streams.get(acked.stream)
@@ -625,7 +625,7 @@ class Sessions:
             self._reach_at = now + REACH_S
             self.deliveries.reach()
         if now >= self._hold_at:
-            positions = self.deliveries.readings.positions(self._node.receiver.streams)
+            positions = self.deliveries.catching_up.readings.positions(self._node.receiver.streams)
             self._hold_at = now + max(REACH_S, HOLD_SHARE * (time.monotonic() - now))
             if positions != self._held:
                 self._held = positions

@@ -61,7 +61,7 @@ def test_a_mesh_that_loses_a_fifth_delivers_everything_once_and_in_order(mesh):
 
 def test_one_that_stands_still_costs_the_others_nothing_and_the_broker_no_more_than_its_bounds(brokers, mesh):
     broker = brokers(window_bytes=200_000)
-    broker.clients.deliveries._log_bytes_max = bound = 1_000_000
+    broker.clients.deliveries.catching_up.log_bytes_max = bound = 1_000_000
     still = mesh.script(CLIENT, broker.url, "n >= 0").ready()
     os.kill(still.pid, signal.SIGSTOP)  # it keeps its connection, and takes nothing
     count, body = 6_000, bytes(1_000)

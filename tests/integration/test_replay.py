@@ -144,7 +144,7 @@ def test_who_falls_out_of_the_brokers_log_goes_on_from_a_logger(mesh: Processes,
             assert keyed.stats.delivered + keyed.stats.obsoleted == count
 
     run(main, patience_s=60)
-    assert broker.clients.deliveries.readings.pages > 0
+    assert broker.clients.deliveries.catching_up.readings.pages > 0
 
 
 def test_a_client_goes_on_at_a_broker_that_was_not_there_before(mesh: Processes):

@@ -69,9 +69,10 @@ class Run:
         names = ("l1", "l2") if replicas is None else ("l1", "l2", "l3")
         self.loggers = {name: Logger(name) for name in names}
         self.replicas = replicas
-        self.deliveries.has_loggers = lambda: True
-        self.deliveries.readings.spread = lambda: replicas is not None
-        self.deliveries.readings.loggers = lambda: [name for name, each in self.loggers.items() if each.alive]
+        catching_up = self.deliveries.catching_up
+        catching_up.has_loggers = lambda: True
+        catching_up.readings.spread = lambda: replicas is not None
+        catching_up.readings.loggers = lambda: [name for name, each in self.loggers.items() if each.alive]
         self.annotators = {name: Annotator(name) for name in ("default/~a-1.0", "default/~a-1.1", "default/~b-1.0")}
         self.contents: dict[str, list[Content | None]] = {name: [] for name in self.annotators}
         """What each stream has, None for what is void."""
@@ -123,7 +124,7 @@ class Run:
 
     def ask(self, loss: float = 0.0) -> None:
         self.now += self.rng.choice([0.0, 0.01, 0.2])
-        self.questions += self.deliveries.asks(self.now)
+        self.questions += self.deliveries.catching_up.asks(self.now)
         answered = [each for each in self.questions if loss == 0.0 or self.rng.random() < 0.7]
         self.questions = [each for each in self.questions if each not in answered]
         for consult in answered:
@@ -137,7 +138,7 @@ class Run:
             name, page = self.pages.pop()
             page = decode(encode(page))
             assert isinstance(page, Page)
-            self.deliveries.on_page(name, page, self.now)
+            self.deliveries.catching_up.on_page(name, page, self.now)
 
     def kill(self) -> None:
         self.loggers["l1"].alive = False
