@@ -61,6 +61,7 @@ class _Vetted(NamedTuple):
 
 
 _NOT_VETTED = _Vetted()
+_vetted = partial(tuple.__new__, _Vetted)  # in a third of the time of its own constructor
 
 
 class Deliveries:
@@ -210,7 +211,7 @@ class Deliveries:
         group = self._groups.get(group_of(packet.stream))
         wanted = _NOTHING if group is None else group.names
         attributes = everyday(packet, wanted)
-        self._vetted = _Vetted(packet, packet.vetted() if attributes is None else None, attributes, wanted)
+        self._vetted = _vetted((packet, packet.vetted() if attributes is None else None, attributes, wanted))
 
     def on_packet(self, packet: Packet) -> None:
         try:

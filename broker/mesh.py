@@ -157,7 +157,8 @@ class Mesh:
     def receive(self, now: float) -> list[Input]:
         """What has come in, up to a burst of it."""
         taken: list[Input] = []
-        for link in [link for link, (polled, _) in self._watched.items() if polled in self._ready]:
+        ready = [link for link, (polled, _) in self._watched.items() if polled in self._ready] if self._watched else ()
+        for link in ready:
             news = link.on_readable(now)
             self._watch(link)
             if news is not None:

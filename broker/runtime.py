@@ -133,10 +133,6 @@ class Clients(Protocol):
     def close(self, linger_s: float = 0.0) -> None: ...
 
 
-def _ignore(_: Any) -> None:
-    pass
-
-
 class Runtime:
     """A member of the mesh in a thread of this process."""
 
@@ -154,11 +150,11 @@ class Runtime:
         limits: Limits | None = None,
         resume: bool = False,
         telemetry_interval_s: float = 0.0,
-        on_deliver: Callable[[Packet], None] = _ignore,
-        on_skip: Callable[[Skip], None] = _ignore,
-        on_acked: Callable[[Acked], None] = _ignore,
-        on_refused: Callable[[Refused], None] = _ignore,
-        on_became: Callable[[Status], None] = _ignore,
+        on_deliver: Callable[[Packet], None] | None = None,
+        on_skip: Callable[[Skip], None] | None = None,
+        on_acked: Callable[[Acked], None] | None = None,
+        on_refused: Callable[[Refused], None] | None = None,
+        on_became: Callable[[Status], None] | None = None,
     ) -> None:
         """It listens at once, and joins on `start`. `peers` are addresses, one is enough; who has none begins a mesh.
         With a `store` it is a logger, and has the name that it had on that store before; with `clients` it serves
@@ -396,8 +392,9 @@ class Runtime:
         self.busy_s += now - self._woke_at
         self._links.wait(0.0 if self._submitted else self._deadline() - now)
         self._woke_at = time.monotonic()
-        self._take_submitted()
-        for given in self._links.receive(time.monotonic()):
+        if self._woken or self._submitted or self._questions:
+            self._take_submitted()
+        for given in self._links.receive(self._woke_at):
             self._feed(given)
         if self.clients is not None:
             self._serve(self.clients)
@@ -517,7 +514,8 @@ class Runtime:
             self.counters.events_delivered += packet.count
         if self.clients is not None:
             self.clients.on_deliver(packet)
-        self._on_deliver(packet)
+        if self._on_deliver is not None:
+            self._on_deliver(packet)
         if self._woke_at >= self._measure_at and not packet.stream.startswith(TELEMETRY):
             self._measure_at = self._woke_at + MEASURE_S
             self._measure(packet)
@@ -535,13 +533,15 @@ class Runtime:
         self.counters.events_skipped[skip.reason] += skip.last - skip.first + 1
         if self.clients is not None:
             self.clients.on_skip(skip)
-        self._on_skip(skip)
+        if self._on_skip is not None:
+            self._on_skip(skip)
 
     def _acked(self, acked: Acked) -> None:
         self.counters.acknowledgements += 1
         if self.clients is not None:
             self.clients.on_acked(acked)
-        self._on_acked(acked)
+        if self._on_acked is not None:
+            self._on_acked(acked)
 
     def _refused(self, refused: Refused) -> None:
         self.counters.events_refused += refused.count
@@ -549,7 +549,8 @@ class Runtime:
             self.telemetry.on_refused(refused.stream in self.node.sender.streams)
         if self.clients is not None:
             self.clients.on_refused(refused)
-        self._on_refused(refused)
+        if self._on_refused is not None:
+            self._on_refused(refused)
 
     def _ready(self, ready: Ready) -> None:
         if self.clients is not None:
@@ -571,7 +572,8 @@ class Runtime:
         self.status = became.status
         told = {"event": "status", "node": self.name, "status": became.status}
         _log.info("%s is %s", self.name, became.status, extra={"fields": told})
-        self._on_became(became.status)
+        if self._on_became is not None:
+            self._on_became(became.status)
 
     def _persist(self, persist: Persist) -> None:
         assert self.store is not None

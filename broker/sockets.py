@@ -21,7 +21,12 @@ def receive_parts(socket: "zmq.Socket[bytes]") -> list[bytes]:
 
 def receive_routed(router: "zmq.Socket[bytes]") -> list[bytes]:
     """The same of a ROUTER, where the first part is who it is from, and another always follows."""
-    return [router.recv(NOBLOCK), *receive_parts(router)]
+    parts = [router.recv(NOBLOCK)]
+    while True:
+        frame = router.recv(NOBLOCK, copy=False)
+        parts.append(frame.bytes)
+        if not frame.more:
+            return parts
 
 
 def is_readable(socket: "zmq.Socket[bytes]") -> bool:

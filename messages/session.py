@@ -23,6 +23,8 @@ Like the messages of the mesh (messages/wire.py) these are a version byte and ms
 wrong with a frame, `decode` raises `PeerError` and nothing else.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -333,16 +335,6 @@ def encode(message: FromClient | FromBroker) -> bytes:
     return bytes(frame)
 
 
-def decode_from_client(frame: bytes) -> FromClient:
-    """What a client said, or `PeerError`."""
-    return _decode(_from_client, frame)
-
-
-def decode_from_broker(frame: bytes) -> FromBroker:
-    """What a broker said, or `PeerError`."""
-    return _decode(_from_broker, frame)
-
-
 def _decode(decoder: "msgspec.msgpack.Decoder[M]", frame: bytes) -> M:
     if not frame or len(frame) > FRAME_BYTES_MAX:
         raise PeerError(f"a frame of {len(frame)} bytes: 1 to {FRAME_BYTES_MAX} it may have")
@@ -352,3 +344,9 @@ def _decode(decoder: "msgspec.msgpack.Decoder[M]", frame: bytes) -> M:
         return decoder.decode(memoryview(frame)[1:])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise PeerError(f"malformed frame: {error}") from None
+
+
+decode_from_client: Callable[[bytes], FromClient] = partial(_decode, _from_client)
+"""What a client said, or `PeerError`."""
+decode_from_broker: Callable[[bytes], FromBroker] = partial(_decode, _from_broker)
+"""What a broker said, or `PeerError`."""

@@ -50,10 +50,10 @@ class Source(Protocol[Arrived]):
 class Conflation(Generic[Arrived]):
     """The last events of each key, in order."""
 
-    __slots__ = ("_base", "_came", "_kept", "_last", "_runs", "_runs_bytes")
+    __slots__ = ("_base", "_came", "_kept", "_runs", "_runs_bytes", "last")
 
     def __init__(self) -> None:
-        self._last: dict[Slot, int] = {}
+        self.last: dict[Slot, int] = {}
         """Where each key was last seen, ascending."""
         self._runs: deque[tuple[int, Source[Arrived]]] = deque()
         """What came, and the position of its first event."""
@@ -65,13 +65,13 @@ class Conflation(Generic[Arrived]):
         """How many came of each key that waits."""
 
     def __len__(self) -> int:
-        return len(self._last)
+        return len(self.last)
 
     @property
     def bytes(self) -> int:
         kept = sum(size for _, size in self._kept.values())
         runs = deque(self._runs)
-        for position in self._last.values():
+        for position in self.last.values():
             if position not in self._kept:
                 while position >= runs[0][0] + len(runs[0][1].sizes):
                     runs.popleft()
@@ -87,7 +87,7 @@ class Conflation(Generic[Arrived]):
         newest = dict(zip(slots, places, strict=True))
         if None in newest or len(newest) > events_max:
             return None
-        last, before = self._last, len(self._last)
+        last, before = self.last, len(self.last)
         if before + len(newest) > events_max and len(last.keys() | newest.keys()) > events_max:
             return None
         old = list(map(last.pop, newest, repeat(None)))  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ class Conflation(Generic[Arrived]):
 
     def first(self) -> Arrived:
         """The one that waits for longest."""
-        position, runs = next(iter(self._last.values())), self._runs
+        position, runs = next(iter(self.last.values())), self._runs
         if position in self._kept:
             return self._kept[position][0]
         while position >= runs[0][0] + len(runs[0][1].sizes):
@@ -118,7 +118,7 @@ class Conflation(Generic[Arrived]):
 
     def take(self) -> Iterator[tuple[Slot, Arrived, int]]:
         """What waits, one by one, and how many of its key it stands for."""
-        last, kept, runs = self._last, self._kept, self._runs
+        last, kept, runs = self.last, self._kept, self._runs
         try:
             while last:
                 slot, arrival = next(iter(last)), self.first()
@@ -138,12 +138,12 @@ class Conflation(Generic[Arrived]):
 
     def _let_go(self) -> None:
         """What nothing is left of is let go of; and of what came too long ago, all but what still counts."""
-        runs, first = self._runs, next(iter(self._last.values()))
+        runs, first = self._runs, next(iter(self.last.values()))
         while len(runs) > 1 and runs[1][0] <= first:
             self._drop()
         while len(runs) > 1 and (len(runs) > RUNS_MAX or self._runs_bytes > RUNS_BYTES_MAX):
             base, source = self._drop()
-            for position in self._last.values():
+            for position in self.last.values():
                 if position >= runs[0][0]:
                     break
                 if position >= base:

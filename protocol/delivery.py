@@ -226,7 +226,7 @@ class Feed:
         return bool(self._overdue)
 
     def __len__(self) -> int:
-        return len(self.queue) + len(self._conflation) + len(self._overdue)
+        return self.queue.count + len(self._conflation.last) + len(self._overdue)
 
     @property
     def bytes(self) -> int:

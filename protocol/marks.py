@@ -19,23 +19,21 @@ _Key = tuple[StreamId, int, int]
 class Marks:
     """Marks that wait for what they name, as packets of one hole each."""
 
-    __slots__ = ("_by_obsoleter", "_waiting")
+    __slots__ = ("_by_obsoleter", "waiting")
 
     def __init__(self) -> None:
         self._by_obsoleter: dict[StreamId, dict[int, dict[_Key, Packet]]] = {}
-        self._waiting: dict[_Key, EventId] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        self.waiting: dict[_Key, EventId] = {}
+        """Marks, and what each waits for."""
 
     def wait(self, mark: Packet, by: EventId) -> None:
         """Keep a mark until what it names is here; a later mark of the same events takes its place."""
         key = (mark.stream, mark.first, mark.last)
         self._forget(key)
-        self._waiting[key] = by
+        self.waiting[key] = by
         self._by_obsoleter.setdefault(by.stream, {}).setdefault(by.seq, {})[key] = mark
-        if len(self._waiting) > WAITING_MAX:
-            self._forget(next(iter(self._waiting)))
+        if len(self.waiting) > WAITING_MAX:
+            self._forget(next(iter(self.waiting)))
 
     def named(self, stream: StreamId, first: int, last: int) -> list[int]:
         """Which of these events some mark waits for."""
@@ -53,7 +51,7 @@ class Marks:
         return marks
 
     def _forget(self, key: _Key) -> None:
-        by = self._waiting.pop(key, None)
+        by = self.waiting.pop(key, None)
         if by is not None:
             waited_for = self._by_obsoleter[by.stream]
             del waited_for[by.seq][key]

@@ -55,7 +55,7 @@ class PurgingBuffer:
     __slots__ = (
         "_queue",
         "_first",
-        "_count",
+        "count",
         "_compact_at",
         "_index",
         "_marked",
@@ -92,7 +92,8 @@ class PurgingBuffer:
         self._queue: list[Entry | None] = []
         self._first = 0
         self._compact_at = QUEUE_SLACK
-        self._count = 0
+        self.count = 0
+        """How many there are: `len()` takes a call."""
         self._marked: list[Entry] = []
         self.bytes = 0
 
@@ -135,7 +136,7 @@ class PurgingBuffer:
             if relation is None:
                 return self._admit(entry, index.obsoleted(stream, seq, head))
             if relation.near and key is None and not relation.ids and relation.commit is None and not relation.group:
-                free = self.bytes + size <= self._bytes_max and self._count < self._events_max
+                free = self.bytes + size <= self._bytes_max and self.count < self._events_max
                 if self._eager and (free or (self._evicting and size <= self._bytes_max)):
                     return self._admit_next(entry, index.renew(state, entry, relation.near))
         if (newer := index.obsoleter(stream, seq, head)) is not None:
@@ -218,7 +219,7 @@ class PurgingBuffer:
                     memory.passed(entry.stream, entry.seq, entry.head)
             at += 1
         self._first = at
-        self._count -= len(taken)
+        self.count -= len(taken)
         return taken
 
     def peek(self) -> Entry | None:
@@ -231,7 +232,7 @@ class PurgingBuffer:
             entry.place = -1
         self._queue.clear()
         self._marked.clear()
-        self._first = self._count = self.bytes = 0
+        self._first = self.count = self.bytes = 0
         self._compact_at = QUEUE_SLACK
         if self._index is not None:
             self._index = Index()
@@ -239,10 +240,10 @@ class PurgingBuffer:
     @property
     def full(self) -> bool:
         """Whether the next event needs room to be made."""
-        return self._count >= self._events_max or self.bytes >= self._bytes_max
+        return self.count >= self._events_max or self.bytes >= self._bytes_max
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[Entry]:
         for at in range(self._first, len(self._queue)):
@@ -254,9 +255,7 @@ class PurgingBuffer:
     def _admit(self, entry: Entry, victims: Sequence[Entry]) -> Sequence[Omitted]:
         """Let in what is not obsolete, by the bounds and the rules for what to leave out: first what is obsolete."""
         omitted: Sequence[Omitted] = ()
-        if self.bytes + entry.size > self._bytes_max or self._count >= self._events_max + (
-            self._eager and len(victims)
-        ):
+        if self.bytes + entry.size > self._bytes_max or self.count >= self._events_max + (self._eager and len(victims)):
             omitted, admitted = self._make_room(entry, victims)
             if not admitted:
                 return omitted
@@ -273,7 +272,7 @@ class PurgingBuffer:
     def _admit_next(self, entry: Entry, victims: Sequence[Entry]) -> Sequence[Omitted]:
         """`_admit` for one that is in the index, whose victims are out of it, and that comes in in any case."""
         omitted: list[Omitted] = []
-        queue, count, size = self._queue, self._count, self.bytes + entry.size
+        queue, count, size = self._queue, self.count, self.bytes + entry.size
         for victim in victims:
             queue[victim.place] = None
             victim.place = -1
@@ -281,14 +280,14 @@ class PurgingBuffer:
             omitted.append(Omitted(victim, entry))
         count -= len(omitted)
         if count >= self._events_max or size > self._bytes_max:
-            self._count, self.bytes = count, size - entry.size
+            self.count, self.bytes = count, size - entry.size
             while not self._fits(entry.size):
                 omitted.append(Omitted(self._evict()))
             self._put(entry)
             return omitted
         entry.place = at = len(queue)
         queue.append(entry)
-        self._count, self.bytes = count + 1, size
+        self.count, self.bytes = count + 1, size
         if at > self._compact_at:
             self._compact()
         return omitted
@@ -297,7 +296,7 @@ class PurgingBuffer:
         queue = self._queue
         entry.place = at = len(queue)
         queue.append(entry)
-        self._count += 1
+        self.count += 1
         self.bytes += entry.size
         if at > self._compact_at:
             self._compact()
@@ -318,13 +317,13 @@ class PurgingBuffer:
         return omitted, True
 
     def _fits(self, size: int, fewer: int = 0) -> bool:
-        count = self._count - fewer
+        count = self.count - fewer
         return count == 0 or (count < self._events_max and self.bytes + size <= self._bytes_max)
 
     def _remove(self, entry: Entry) -> None:
         self._queue[entry.place] = None
         entry.place = -1
-        self._count -= 1
+        self.count -= 1
         self.bytes -= entry.size
 
     def _purge(self, victims: Sequence[Entry], newer: Entry | EventId) -> list[Omitted]:
@@ -336,7 +335,7 @@ class PurgingBuffer:
             queue[victim.place] = None
             victim.place = -1
             self.bytes -= victim.size
-        self._count -= len(victims)
+        self.count -= len(victims)
         return [Omitted(victim, newer) for victim in victims]
 
     def _mark(self, victims: Sequence[Entry], by: EventId) -> None:
@@ -345,7 +344,7 @@ class PurgingBuffer:
             self._index.discard(victim)
             victim.by = by
         self._marked += victims
-        if len(self._marked) > 2 * self._count + QUEUE_SLACK:  # a reader that keeps up takes them all the same
+        if len(self._marked) > 2 * self.count + QUEUE_SLACK:  # a reader that keeps up takes them all the same
             self._marked = [marked for marked in self._marked if marked.place >= 0]
 
     def _purge_marked(self) -> list[Omitted]:
@@ -358,7 +357,7 @@ class PurgingBuffer:
     def _evict(self) -> Entry:
         """Throw out any entry, each as likely as the others."""
         assert self._rng is not None
-        if len(self._queue) - self._first > GAPS * self._count + QUEUE_SLACK:
+        if len(self._queue) - self._first > GAPS * self.count + QUEUE_SLACK:
             self._compact()  # else large entries after many small ones would be looked for in a long list of gaps
         queue, first = self._queue, self._first
         span = len(queue) - first

@@ -190,12 +190,17 @@ class Sender:
             return []
         if packet.first < outgoing.next:
             packet = packet.cut(outgoing.next, packet.last)
-        self._keep(outgoing, packet)
+        alone = not self._membership.has_loggers and not self.faults
+        if alone and not outgoing.unlogged:  # nobody's word is needed, so nobody's is waited for, and nothing is kept
+            outgoing.next = packet.last + 1
+            self._reached(outgoing, packet.last, False)
+        else:
+            self._keep(outgoing, packet)
         self._sent(outgoing)
         if outgoing.numbers is not None:
             self._extend(outgoing)
-        if not self._membership.has_loggers and not self.faults:
-            self._free(outgoing, everything=True)  # nobody's word is needed, so nobody's is waited for
+        if alone:
+            self._free(outgoing, everything=True)
         elif outgoing.acks and max(outgoing.acks.values()) >= packet.last:
             self._free(outgoing)  # it was published elsewhere before, and they have said so
         return [packet]
@@ -333,20 +338,20 @@ class Sender:
             self.bytes -= len(packet.blob)
             last = packet.last
         if last > outgoing.acked:
-            outgoing.acked = last
-            outgoing.backoff = 1
-            outgoing.tried_at = self._ctx.now
-            if self._membership.has_loggers:
-                outgoing.unlogged_last = -1
-                self._ctx.emit(Acked(outgoing.stream, last, "logged"))
-            else:
-                outgoing.unlogged_last = last if outgoing.adopted else -1
-                self._ctx.emit(Acked(outgoing.stream, last, "safe"))
+            self._reached(outgoing, last, self._membership.has_loggers)
         elif outgoing.unlogged_last >= 0 and self._membership.has_loggers:
             having = [node for node, at in outgoing.acks.items() if at >= outgoing.unlogged_last]
             if sum(map(self._may_log, having)) >= self._ctx.config.loggers_min:
                 self._ctx.emit(Acked(outgoing.stream, outgoing.unlogged_last, "logged"))
                 outgoing.unlogged_last = -1
+
+    def _reached(self, outgoing: Outgoing, last: int, logs: bool) -> None:
+        """Acknowledged up to here, by loggers if there are any."""
+        outgoing.acked = last
+        outgoing.backoff = 1
+        outgoing.tried_at = self._ctx.now
+        outgoing.unlogged_last = last if outgoing.adopted and not logs else -1
+        self._ctx.effects.append(Acked(outgoing.stream, last, "logged" if logs else "safe"))
 
     def _is_kept(self, outgoing: Outgoing, packet: Packet) -> bool:
         having = [node for node, last in outgoing.acks.items() if last >= packet.last]
