@@ -62,7 +62,7 @@ class Home:
         self._thread = threading.get_ident()
         self._watched: int | None = None
         self.turns = _turns.setdefault(self._loop, Turns())
-        self.attend: Callable[[bool], None] = lambda _: None
+        self.attend: Callable[[bool], bool] = lambda _: False
 
     def call(self, call: Callable[..., None], *arguments: object) -> None:
         """Call something in the loop's thread, soon or now."""
@@ -81,7 +81,11 @@ class Home:
         self._watched = watched
         if watched is not None:
             with suppress(NotImplementedError):  # there are such loops: the transport's thread does it all then
-                self._loop.add_reader(watched, self.attend, True)
+                self._loop.add_reader(watched, self._on_readable)
+
+    def _on_readable(self) -> None:
+        if self.attend(True):  # when the application has had this
+            self.attend_soon()
 
     def attend_soon(self) -> None:
         self._loop.call_soon(self.attend, False)

@@ -452,14 +452,16 @@ class Subscription:
         return max(self._granted, self._received + self._window - self._waiting - self._queued)
 
     def on_run(self, run: Run, events: Sequence[Event]) -> None:
-        self._received += len(events)
+        count = len(events)
+        self._received += count
         stream, track = run.stream, self._track
         had = track.had(stream)
         if run.ranges[0][0] <= had:  # from the broker before this one
             events = events[bisect_right(seqs_of(run.ranges), had) :]
+            count = len(events)
         if not run.loose:
-            track.came(stream, seqs_of(run.ranges)[-len(events) :], events)
-        self._put(_portion((events, True)), run.loose, {stream: run.ranges[-1][1]})
+            track.came(stream, seqs_of(run.ranges)[-count:], events)
+        self._put(_portion((events, True)), count, run.loose, {stream: run.ranges[-1][1]})
 
     def on_items(self, items: Items) -> None:
         self._received += len(items.events) + sum(not notice.together for notice in items.notices)
@@ -482,10 +484,11 @@ class Subscription:
         for notice in items.notices:
             track.left(notice.left)
         plain = not items.notices and all(event.relation is None for event in items.events)
-        self._put(Portion([*raw, *apart], plain), False, moved)
+        raw += apart
+        self._put(Portion(raw, plain), len(raw), False, moved)
 
     def on_gap(self, gap: session.Gap) -> None:
-        self._put(Portion([gap], False), False, {gap.stream: gap.last})
+        self._put(Portion([gap], False), 1, False, {gap.stream: gap.last})
 
     def on_began(self, began: Began) -> None:
         with self._lock:
@@ -526,13 +529,13 @@ class Subscription:
         self._from_thread(self._on_settled, None, error)
         self._from_thread(self._wake)
 
-    def _put(self, portion: Portion, loose: bool, moved: dict[StreamId, int]) -> None:
-        """Let the application have it; if the one before still waits, purge, unless all of it is `loose`."""
+    def _put(self, portion: Portion, count: int, loose: bool, moved: dict[StreamId, int]) -> None:
+        """Let the application have it, so many; if the one before still waits, purge, unless all of it is `loose`."""
         now = time.monotonic()
         with self._lock:
             for stream, last in moved.items():
                 self._track.moved(stream, last)
-            if not portion.raw:
+            if not count:
                 return
             inbox = self._inbox
             self._loose = (self._loose or not inbox) and loose
@@ -549,7 +552,7 @@ class Subscription:
                 if not inbox:
                     self._came_at = now
                 inbox.append(portion)
-                self._waiting += len(portion.raw)
+                self._waiting += count
         if self._waiters and not self._waking:
             self._waking = True
             self._from_thread(self._wake)

@@ -238,14 +238,15 @@ class Transport:
         with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
             self._waker.send(b"\0")
 
-    def attend(self, came: bool = True) -> None:
-        """The application's loop was told that something has come, or should look whether something has."""
+    def attend(self, came: bool = True) -> bool:
+        """The application's loop was told that something has come, or should look whether something has. Whether it is
+        to come again, when it has had what was taken."""
         self._attended = self._attentive = self._welcomed  # of a session that has not begun the loop takes nothing
         self._turns.at = now = time.monotonic()
         if came and not self.outgoing.outbox and self._take_one(now):
-            self._on_more()  # when the application has had this
-        else:
-            self.pump()
+            return True
+        self.pump()
+        return False
 
     def _take_one(self, now: float) -> bool:
         """Take something small that has come, and look at nothing else: the application waits for it."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gossamer.broker import deliveries
+from gossamer.broker import catching_up
 from gossamer.broker.subscriber import Subscriber
 from gossamer.matching import Selector
 from gossamer.messages.event import Content, Event
@@ -116,6 +116,6 @@ def test_who_begins_with_the_latest_may_change_brokers_at_any_time(
     seed: int, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if seed % 4 > 1:  # whoever has no credit is slow: what it gets passes through its queue
-        monkeypatch.setattr(deliveries, "STALL_NS", 0)
+        monkeypatch.setattr(catching_up, "STALL_NS", 0)
     run = Busy(seed, transactions=False, log_bytes_max=300 if seed % 2 else 10_000, replicas=2 if seed % 3 else None)
     asyncio.run(check_run(run, policy))
