@@ -63,6 +63,7 @@ class Closing:
         lacking: list[Span] = []
         had: list[Span] = []
         packets: list[Packet] = []
+        sought: list[Span] = []
         for span in message.lacks:
             stream = self._stream(span) if span.ranges else None
             if stream is None:
@@ -75,7 +76,8 @@ class Closing:
             for packet in found:
                 absent.remove(packet.first, packet.last)
             if self._logger is not None:
-                self._logger.on_recover(sender, (Span(span.stream, absent.ranges()),))
+                if absent:
+                    sought.append(Span(span.stream, absent.ranges()))
                 for part in self._logger.on_disk(span.stream):
                     absent.remove(*part)
             gone = IntervalSet(part for each in absent.ranges() for part in self._had(stream, *each))
@@ -88,6 +90,8 @@ class Closing:
                 if self._membership.is_logger(sender) and message.seal:
                     for part in absent.ranges():
                         self._repair.seal(stream, *part)
+        if self._logger is not None and sought:
+            self._logger.on_recover(sender, sought)  # all at once: it reads once for each who asks
         if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
             self._ctx.send(sender, Repair(chosen))
         if lacking or had:

@@ -118,7 +118,10 @@ class Seeker:
         if self._ctx.round % REPEAT_ROUNDS:
             return
         asked: dict[tuple[NodeId, bool], list[Span]] = {}
-        for name, stream in self._holes.items():
+        names = list(self._holes)
+        turn = self._ctx.round // (REPEAT_ROUNDS * OWNED_REPEATS) % len(names) if names else 0
+        for name in names[turn:] + names[:turn]:  # each first in its turn: who is asked for much answers some of it
+            stream = self._holes[name]
             if not self._is_ours(name):
                 continue
             closable = self._owned_from(stream)

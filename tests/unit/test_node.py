@@ -263,6 +263,26 @@ def test_a_broker_may_not_seek_where_there_are_loggers():
     assert receive(me, "a", Seek((span(0, 0),))) == []
 
 
+def test_a_logger_reads_at_once_all_that_is_sought():
+    """It reads once for each who asks, so of several questions it would answer the first, and always the same one."""
+    me, _ = node("L", brokers="a", loggers="K", logger=True)
+    for stream in (S, T):
+        for each in only(receive(me, "a", Data("a", packet(0, 9, stream=stream))), Persist):
+            me.handle(Persisted(each.token), 0.0)
+        me.buffer.forget(stream)
+    effects = receive(me, "K", Seek((span(0, 3), span(0, 3, T))))
+    assert [load.spans for load in only(effects, Load)] == [(span(0, 3), span(0, 3, T))]
+    assert sent(effects) == []
+
+
+def test_of_several_streams_that_are_sought_each_is_asked_for_first_in_its_turn():
+    """Who is asked for more than it may answer answers what comes first."""
+    me, _ = node("L", brokers="a", logger=True, seek_after_rounds=1, round_interval_max_s=0.25)
+    receive(me, "a", Repair((packet(1), packet(1, stream=T))))
+    asked = [each for number in range(1, 40) for each in sent(me.handle(Wake(), 1.0 * number), Seek)]
+    assert {message.lacks[0].stream for _, message in asked} == {S, T}
+
+
 def seeking_logger(brokers="ab"):
     """A logger that lacks a:0 for long, and does not know of anybody who publishes that stream."""
     me, _ = node("L", brokers=brokers, logger=True, seek_after_rounds=1, round_interval_max_s=0.25)
