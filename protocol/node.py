@@ -548,7 +548,7 @@ class Node:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
-        if not from_logger and origin != self._ctx.node and self._goes:
+        if origin != self._ctx.node and self._goes and not self._may_take_along(packet, from_logger):
             return ()
         fresh = self.receiver.accept(packet, from_logger, own=origin == self._ctx.node)
         if fresh:
@@ -899,10 +899,15 @@ class Node:
 
     @property
     def _goes(self) -> bool:
-        """Whether we are on our way out, and take what others publish from a logger only: who is gone is not asked for
-        what is missing, and what had just reached us alone would be declared void (protocol/seek.py)."""
+        """Whether we are on our way out, from where loggers are."""
         goes = self._departure is not None or self.membership.status in ("leaving", "disconnecting")
         return goes and self.logger is None and self.membership.has_loggers
+
+    def _may_take_along(self, packet: Packet, from_logger: bool) -> bool:
+        """On our way out we take what others publish from a logger only, once it is known to be on disk: who is gone is
+        not asked for what is missing, and what had just reached us alone, or a logger's memory, would be declared void
+        (protocol/seek.py)."""
+        return from_logger and not self._kept_by_nobody_else(packet)
 
     @property
     def waits_for(self) -> str:
@@ -912,8 +917,8 @@ class Node:
 
     def _depart_when_done(self) -> None:
         """What only we may have stays with us until it is logged (without loggers: until everyone has it). Others go on
-        publishing: that is theirs to keep. Since we want to go we take it from loggers only; without loggers, we do not
-        tell that we have it."""
+        publishing: that is theirs to keep. Since we want to go we take it from loggers that have it on disk; without
+        loggers, we do not tell that we have it."""
         if self._departure is None or self.membership.status != "member":
             return
         leaves = self._departure == self.membership.leave

@@ -12,11 +12,11 @@ sealed that a named publisher may come back with, from its spool: its holes stay
 was safe before there was a logger, and is closed like any other hole: the first logger would else wait for ever.
 
 Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are
-not asked, since nobody disconnects with what only it may have: while it waits to go it takes what others publish from
-a logger only. Loggers do hold it open: one that is stopped has on its disk what it may have been the only one to
-acknowledge. What somebody *had* and nobody has any more is told as collected, not as void. Of several loggers that
-keep a stream the first asks, and the others take it from that: two that ask each other would wait for one another for
-ever.
+not asked, since nobody disconnects with what only it may have: while it waits to go it takes what others publish from a
+logger only, and what that has on disk. Loggers do hold it open: one that is stopped has on its disk what it may have
+been the only one to acknowledge. What somebody *had* and nobody has any more is told as collected, not as void. Of
+several loggers that keep a stream the first asks, and the others take it from that: two that ask each other would wait
+for one another for ever.
 
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """

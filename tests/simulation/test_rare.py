@@ -184,6 +184,55 @@ def test_what_only_a_stopped_logger_has_is_not_declared_void() -> None:
     assert checker.lives["b"].has(EventId(stream, 1))
 
 
+def gone_with_what_a_logger_had_in_memory(factory: NodeFactory | None) -> None:
+    """b waits to disconnect until its own event is logged. Meanwhile m1 has reached the logger alone, which sends it
+    to b and dies before it is on disk. Then a dies with m1, and b is gone before it could supply it."""
+    world, checker = mesh(factory, Config(seek_after_rounds=4))
+    stream, reached = stream_of("a", 1), {0: "Lb", 1: "L", 2: "L"}
+
+    def is_lost(sender: str, to: str, message: object) -> bool:
+        if sender == "a" and isinstance(message, Data):
+            return to not in reached[message.packet.first]
+        return sender != "L" and isinstance(message, Repair)
+
+    world.add_rule(DropIf(is_lost))
+    world.publish("a", stream, content(0))
+    held_up = DropIf(lambda sender, _, message: sender == "b" and isinstance(message, Data))
+    world.add_rule(held_up)
+    world.publish("b", stream_of("b", 1), content(9))
+    world.run(world.now_s + 1.0)
+    world.tell("b", Disconnect())
+    world.run(world.now_s + 1.0)
+    world.sync_s = 60.0
+    world.publish("a", stream, content(1))
+    world.run(world.now_s + 5.0)
+    world.crash("L")
+    world.sync_s, reached[1] = 0.002, ""
+    world.restart("L")
+    world.add_rule(DropIf(lambda _, __, message: isinstance(message, Repair)))
+    world.publish("a", stream, content(2))
+    world.run(world.now_s + 0.5)
+    world.crash("a")
+    world.restart("a")
+    world.run(world.now_s + 1.0)
+    assert checker.lives["b"].status == "member", "its own event is not logged"
+    world.remove_rule(held_up)
+    assert world.run_until(lambda: checker.lives["b"].status == "disconnected", 30.0)
+    assert world.run_until(lambda: 1 in checker.void.get(stream, ()), 30.0)
+    world.heal()
+    world.tell("b", Reconnect())
+    assert world.run_until(lambda: checker.lives["b"].has(EventId(stream, 2)), 30.0)
+
+
+def test_who_disconnects_believes_a_logger_what_is_on_disk() -> None:
+    gone_with_what_a_logger_had_in_memory(None)
+
+
+def test_unless_it_takes_along_what_a_logger_has_in_memory() -> None:
+    with pytest.raises(Violation, match="uniform closing"):
+        gone_with_what_a_logger_had_in_memory(RARE["take-along-what-is-in-memory"])
+
+
 def compact_what_another_logger_lacks(factory: NodeFactory | None) -> Checker:
     """m1 is on the disks of both loggers, m3, which obsoletes it, only on L's, when w comes for what it missed and gets
     no further than m2. Then L and the publisher are gone for good, and with them m3."""
