@@ -157,7 +157,9 @@ class Node:
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
-        self.seeker = Seeker(ctx, self.membership, self._on_agreed, self._closable, self.placement.leads)
+        self.seeker = Seeker(
+            ctx, self.membership, self._on_agreed, self._closable, self.placement.leads, self.receiver.awaits
+        )
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
             LoggerRole(

@@ -18,13 +18,16 @@ been the only one to acknowledge. What somebody *had* and nobody has any more is
 several loggers that keep a stream the first asks, and the others take it from that: two that ask each other would wait
 for one another for ever.
 
+Who had it may have had a mark of it, and let go of what that names, because others keep it. So marks are told whatever
+they are worth, and nothing is given up that was purged for something that may yet come: it is not gone, but obsolete.
+
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """
 
 from collections.abc import Callable
 
 from gossamer.messages.ids import SEQ_MAX, NodeId, StreamId
-from gossamer.messages.wire import RANGES_MAX, Lacking, Seek, Span
+from gossamer.messages.wire import RANGES_MAX, Lacking, Range, Seek, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.membership import Membership
@@ -41,7 +44,9 @@ END = SEQ_MAX + 1
 class Seeker:
     """The holes that this node is asking everyone about."""
 
-    __slots__ = ("_answers", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since")
+    __slots__ = (
+        "_answers", "_awaits", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,10 +55,13 @@ class Seeker:
         on_agreed: Callable[[Stream, int, int, bool], None],
         closable: Callable[[Stream], int] = lambda _: END,
         leads: Callable[[StreamId], bool] | None = None,
+        awaits: Callable[[StreamId, int, int], list[Range]] = lambda *_: [],
     ) -> None:
         """`on_agreed` hears of what nobody can supply, and whether anybody ever had it; `closable(stream)` tells before
         which seq its publisher does not answer for it any more: of the rest there is nothing to agree on;
-        `leads(stream)`, whether this logger asks for those that keep it."""
+        `leads(stream)`, whether this logger asks for those that keep it; `awaits(stream, first, last)`, what need not
+        come if something else does."""
+        self._awaits = awaits
         self._leads = leads or (lambda _: membership.leads)
         self._closable = closable
         self._ctx = ctx
@@ -161,6 +169,9 @@ class Seeker:
             for part in agreed.ranges():
                 for unanswered in answered.gaps(*part):
                     agreed.remove(*unanswered)
+        for part in agreed.ranges():
+            for awaited in self._awaits(stream.id, *part):
+                agreed.remove(*awaited)
         had = self._had.get(stream.id, NOTHING)
         for part in agreed.ranges():
             for existed in had.overlap(*part):
