@@ -865,6 +865,8 @@ class Node:
                 self.orphans.on_death(node)
             if node not in self._resuming:
                 self.stability.forget(node)
+        if known is not None and known.logger:
+            self.seeker.ask_again()
         if (member.logger or (known is not None and known.logger)) and self.handover is not None:
             self.handover.on_loggers()
         if member.status == "left":

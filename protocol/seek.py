@@ -18,6 +18,9 @@ been the only one to acknowledge. What somebody *had* and nobody has any more is
 several loggers that keep a stream the first asks, and the others take it from that: two that ask each other would wait
 for one another for ever.
 
+A logger passes on what it has in memory, and may die with it. So when one has begun a new life, or is gone, everyone is
+asked again: what they said that they lack they may have taken from it.
+
 Who had it may have had a mark of it, and let go of what that names, because others keep it. So marks are told whatever
 they are worth, and nothing is given up that was purged for something that may yet come: it is not gone, but obsolete.
 
@@ -160,6 +163,11 @@ class Seeker:
         """A new life of it has not answered yet."""
         for answers in self._answers.values():
             answers.pop(node, None)
+
+    def ask_again(self) -> None:
+        """A logger has begun anew, or is gone: what others said that they lack they may have taken from its memory."""
+        for answers in self._answers.values():
+            answers.clear()
 
     def _close(self, stream: Stream) -> None:
         """Give up what everyone lacks; stop when nothing is left to seek."""
