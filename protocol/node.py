@@ -422,6 +422,8 @@ class Node:
     def _on_reconnect(self, _: inputs.Reconnect) -> None:
         self._departure = None
         self.membership.reconnect()
+        if self.handover is not None:
+            self.handover.on_loggers()  # one that was about to leave is a logger again
         self._hurry()
         self.sender.hurry()
 

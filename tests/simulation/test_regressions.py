@@ -193,6 +193,25 @@ def test_a_logger_that_leaves_hands_over_streams_that_are_over() -> None:
     assert mesh.stored("K") == ["a:0-2"]
 
 
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_a_logger_that_is_stopped_while_it_waits_to_leave_is_one_again(replicas: int | None) -> None:
+    mesh = Mesh("ab", "KL", config=replace(KEPT, replicas=replicas))
+    mesh.isolate("K")
+    mesh.publish("a", 3)
+    mesh.run(20.0)
+    mesh.leave("L")
+    mesh.run(5.0)
+    mesh.disconnect("L")
+    assert mesh.run_until(lambda: mesh.status("L") == "disconnected", 60.0)
+    mesh.heal()
+    mesh.run(60.0)
+    assert mesh.skipped("K") == [], "it is on the disk of a logger that may come back"
+    mesh.reconnect("L")
+    assert mesh.run_until(lambda: mesh.stored("K") == ["a:0-2"], 60.0)
+    mesh.publish("a", 3)
+    assert mesh.run_until(lambda: mesh.stored("L") == mesh.stored("K") == ["a:0-5"], 60.0)
+
+
 @pytest.mark.parametrize("replicas", [None, 1])
 def test_the_last_logger_stays_until_there_is_another(replicas: int | None) -> None:
     mesh = Mesh("ab", "L", config=replace(KEPT, replicas=replicas))
