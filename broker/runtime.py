@@ -67,6 +67,8 @@ FLUSH_S = 0.5
 ASK_S = 2.0
 EXPEL_S = 10.0
 """Nobody who was heard within this is expelled."""
+WAITS_S = 2.0
+"""So often a logger that is to leave looks what it waits for."""
 MEASURE_S = 0.01
 """Latencies are measured of one event in so long."""
 OUT = ("outside", "disconnected", "joining")
@@ -222,6 +224,8 @@ class Runtime:
         self._links.watch(self._wakeup)
         self._stop_at = float("inf")
         self._leaving = False
+        self._waits_for = ""
+        self._waits_due = 0.0
         self._ended = threading.Event()  # a signal that interrupts a thread's own join makes it count as ended
         self._thread = threading.Thread(target=self._run, name=f"gossamer {self.name}", daemon=True)
         self._performers: dict[type, Callable[[Any], None]] = {
@@ -407,6 +411,16 @@ class Runtime:
         if self.telemetry.due <= now:
             for given in self.telemetry.on_due(now):
                 self._feed(given)
+        if self._leaving and self.store is not None and now >= self._waits_due:
+            self._waits_due = now + WAITS_S
+            self._tell_what_it_waits_for()
+
+    def _tell_what_it_waits_for(self) -> None:
+        if (waits_for := self.node.waits_for) != self._waits_for:
+            self._waits_for = waits_for
+            if waits_for:
+                told = {"event": "leaving", "waits_for": waits_for}
+                _log.warning("%s is to leave, and waits for %s", self.name, waits_for, extra={"fields": told})
 
     def _serve(self, clients: Clients) -> None:
         if self._leaving:

@@ -269,6 +269,30 @@ def take_while_going(node: Node) -> None:
 
 
 @mutant(RARE)
+def count_on_those_who_asked_a_dead_logger(node: Node) -> None:
+    """A logger goes by what members said that they lack, though they may have it from another that has died since."""
+
+    class Trusting(Seeker):
+        __slots__ = ()
+
+        def ask_again(self) -> None:
+            pass
+
+    become(node.seeker, Trusting)
+
+
+@mutant(RARE)
+def take_along_what_is_in_memory(node: Node) -> None:
+    """A member that waits to disconnect believes a logger that what it sends is on its disk."""
+
+    class Trusting(Node):
+        def _may_take_along(self, packet: Packet, from_logger: bool) -> bool:
+            return from_logger
+
+    become(node, Trusting)
+
+
+@mutant(RARE)
 def compact_before_it_is_safe(node: Node) -> None:
     """A logger drops what is obsolete for something that is on its own disk and on no other."""
 

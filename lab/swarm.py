@@ -178,7 +178,7 @@ def draw(seed: int) -> Plan:
         disconnects=rng.choice((0, 0, 1)),
         joins=rng.choice((0, 0, 1, 2)),
         late_logger=loggers > 0 and rng.random() < 0.15,
-        logger_leaves=replicas is not None and loggers > config.loggers_min and placement.random() < 0.3,
+        logger_leaves=loggers > config.loggers_min and placement.random() < 0.3,
         leaves=rng.choice((0, 0, 0, 1)) if brokers > 2 else 0,
         never_return=rng.choice((0, 0, 1)) if crashes else 0,
         speech=semantics.choice(("silent", "key", "rank", "all", "all")),

@@ -59,23 +59,29 @@ class Closing:
                         self._vote(stream, logger, first, last)
 
     def on_seek(self, sender: NodeId, message: Seek) -> None:
-        """Supply what is at hand. Of the rest tell what was had, and promise to take the others from a logger only."""
+        """Supply what is at hand. Of the rest tell what was had, with marks if there are any, and promise to take the
+        others from a logger only."""
         lacking: list[Span] = []
         had: list[Span] = []
         packets: list[Packet] = []
+        marks: list[Packet] = []
+        sought: list[Span] = []
         for span in message.lacks:
             stream = self._stream(span) if span.ranges else None
             if stream is None:
                 had.append(span)  # retired: everyone had it
                 continue
             found = [packet for part in span.ranges for packet in self._answers.find(span.stream, *part)]
-            found = [packet for packet in found if self._is_of_use(packet)]
-            packets += found
             absent = IntervalSet(span.ranges)
             for packet in found:
-                absent.remove(packet.first, packet.last)
+                if self._is_of_use(packet):
+                    packets.append(packet)
+                    absent.remove(packet.first, packet.last)
+                else:
+                    marks.append(packet)  # who asks may have what it names, or get it yet
             if self._logger is not None:
-                self._logger.on_recover(sender, (Span(span.stream, absent.ranges()),))
+                if absent:
+                    sought.append(Span(span.stream, absent.ranges()))
                 for part in self._logger.on_disk(span.stream):
                     absent.remove(*part)
             gone = IntervalSet(part for each in absent.ranges() for part in self._had(stream, *each))
@@ -88,7 +94,9 @@ class Closing:
                 if self._membership.is_logger(sender) and message.seal:
                     for part in absent.ranges():
                         self._repair.seal(stream, *part)
-        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
+        if self._logger is not None and sought:
+            self._logger.on_recover(sender, sought)  # all at once: it reads once for each who asks
+        if chosen := fitting(packets + marks, self._ctx.config.repair_bytes_max):
             self._ctx.send(sender, Repair(chosen))
         if lacking or had:
             self._ctx.send(sender, Lacking(self._membership.table.root, tuple(lacking), tuple(had), message.seal))

@@ -10,7 +10,9 @@ So there are never fewer copies than there were. Two nodes may know different lo
 who keeps what: a stream is stored by both then, or is asked for of one that says nothing yet, and is asked again. What
 is on a disk counts wherever it is, and what is not never does.
 
-A logger that leaves for good says first that it is none any more, and goes when others have all that it kept.
+A logger that leaves for good says first that it is none any more, and goes when others have all that it kept. So it is
+without `replicas`, too, where each logger keeps everything: what one alone has on disk may have been acknowledged for
+that. Where fewer than `loggers_min` others would be left, it stays what it is until there are more.
 
     over        Nobody speaks of streams that are over but the loggers that have them. When loggers come or go each
                 tells those that are to keep such a stream what it has of it, until they say that they have it, too.
@@ -26,6 +28,7 @@ from gossamer.protocol.effects import Moved
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import Log, LoggerRole
+from gossamer.protocol.membership import Membership
 from gossamer.protocol.mending import REPEAT_ROUNDS, SPANS_MAX, Mending
 from gossamer.protocol.placement import Placement
 from gossamer.protocol.receiver import Receiver
@@ -37,13 +40,14 @@ class Handover:
     """What comes to this logger, and what goes."""
 
     __slots__ = (
-        "_buffer", "_ctx", "_going", "_logger", "_mending", "_mine", "_offers", "_placement", "_receiver",
-        "_stability", "_touch",
+        "_buffer", "_ctx", "_going", "_logger", "_membership", "_mending", "_mine", "_offers", "_placement",
+        "_receiver", "_stability", "_touch",
     )  # fmt: skip
 
     def __init__(
         self,
         ctx: Context,
+        membership: Membership,
         placement: Placement,
         logger: LoggerRole,
         mending: Mending,
@@ -54,6 +58,7 @@ class Handover:
     ) -> None:
         """`touch(stream)` hears that a position means something else now."""
         self._ctx = ctx
+        self._membership = membership
         self._placement = placement
         self._logger = logger
         self._mending = mending
@@ -88,7 +93,7 @@ class Handover:
                 self._touch(name)
                 self._take_over(stream)
         for name, log in self._logger.logs.items():
-            if log.retired and log.committed:
+            if log.retired and log.committed and (self._is_spread or not self._placement.is_mine(name)):
                 self._offers.setdefault(name, {})
 
     def on_moved(self, name: StreamId) -> None:
@@ -99,14 +104,15 @@ class Handover:
 
     def forget(self, name: StreamId) -> None:
         """It is over; what of it was on its way out stays, until it is collected."""
-        if self._mine.pop(name, self) is None:  # or it is known to be over, and what we ask for is what others have
+        mine = self._mine.pop(name, self) is None
+        if mine and self._is_spread:  # or it is known to be over, and what we ask for is what others have
             self._mending.forget(name)
         if self._logger.on_disk(name) and not self._placement.is_mine(name):
             self._offers[name] = {}
 
     def on_round(self) -> None:
         """Let go of what others have."""
-        for name, log in list(self._logger.logs.items()):
+        for name, log in list(self._logger.logs.items()) if self._is_spread else ():
             if name not in self._going and self._may_go(name, log):
                 self._going[name] = None
                 self._logger.save(Moved(name))
@@ -127,25 +133,54 @@ class Handover:
             self._ctx.send(sender, Kept(tuple(have)))
 
     @property
+    def may_resign(self) -> bool:
+        """Whether there are loggers enough without this one; or it has nothing that others should have."""
+        enough = len(self._membership.loggers) >= self._ctx.config.loggers_min
+        return enough or not any(log.committed for log in self._logger.logs.values())
+
+    @property
     def done(self) -> bool:
         """Whether nothing is left that others are to keep."""
-        kept = (log.committed and not log.retired for log in self._logger.logs.values())
-        return not self._placement.keepers("") or not (self._offers or any(kept))
+        return not self._offers and not any(self._is_left(name, log) for name, log in self._logger.logs.items())
+
+    @property
+    def waits_for(self) -> str:
+        """What holds a logger that is to leave, in words; nothing if it may go."""
+        loggers, needed = self._membership.loggers, self._ctx.config.loggers_min
+        if self._membership.own.logger and not self.may_resign:
+            return f"more loggers: {len(loggers)} would be left, and each event is to be on {needed}"
+        if self.done:
+            return ""
+        left = [(name, log) for name, log in self._logger.logs.items() if self._is_left(name, log)]
+        lacking = [node for node in loggers if any(not self._is_with(node, *each) for each in left)]
+        lacking += [node for node in loggers if any(node not in having for having in self._offers.values())]
+        return f"{', '.join(dict.fromkeys(lacking)) or 'another logger'} to keep what is only here"
+
+    @property
+    def _is_spread(self) -> bool:
+        return self._ctx.config.replicas is not None
+
+    def _is_left(self, name: StreamId, log: Log) -> bool:
+        """Whether something of it is only here, or (`replicas`) still to be let go of."""
+        return bool(log.committed) and not log.retired and (self._is_spread or not self._may_go(name, log))
 
     def _may_go(self, name: StreamId, log: Log) -> bool:
         if log.retired or not log.committed or self._placement.is_mine(name):
             return False
         keepers = self._placement.others(name)
-        last = log.committed.ranges()[-1][1]
-        return bool(keepers) and self._stability.holders(keepers, name, last) == len(keepers)
+        return bool(keepers) and all(self._is_with(node, name, log) for node in keepers)
+
+    def _is_with(self, node: NodeId, name: StreamId, log: Log) -> bool:
+        """Whether another has on disk all of a stream that we have."""
+        return bool(self._stability.holders((node,), name, log.committed.ranges()[-1][1]))
 
     def _offer(self) -> None:
         """Tell who is to keep what is over what there is of it, until it has it."""
         told: dict[NodeId, list[Span]] = {}
         for name, having in list(self._offers.items()):
-            kept = self._logger.on_disk(name)
-            lacking = [node for node in self._placement.others(name) if node not in having]
-            if not (kept and lacking):
+            kept, keepers = self._logger.on_disk(name), self._placement.others(name)
+            lacking = [node for node in keepers if node not in having]
+            if not kept or (not lacking and (keepers or self._placement.is_mine(name))):
                 del self._offers[name]
                 continue
             for node in lacking:

@@ -39,6 +39,13 @@ class Marks:
         """Which of these events some mark waits for."""
         return [seq for seq in sorted(self._by_obsoleter.get(stream, ())) if first <= seq <= last]
 
+    def of(self, stream: StreamId, first: int, last: int) -> list[tuple[int, int, EventId]]:
+        """The marks of a span that wait: for which events, and for what."""
+        return [
+            (low, high, by) for (name, low, high), by in self._waiting.items()
+            if name == stream and low <= last and high >= first
+        ]  # fmt: skip
+
     def release(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """These events are here, or covered: the marks that waited for them."""
         waited_for = self._by_obsoleter.get(stream)

@@ -117,6 +117,8 @@ class Membership:
         self._depart("leave")
 
     def disconnect(self) -> None:
+        """A logger that was about to leave is one again: what it alone has on disk is to come back."""
+        self.own = Member(self._ctx.node, self.own.status, self.own.freshness, self._ctx.logger, self.own.address)
         self._depart("disconnect")
 
     def resign(self) -> None:

@@ -91,7 +91,9 @@ class Mending:
             self._ctx.send(node, Recover(self._spans(), True))
 
     def _spans(self) -> tuple[Span, ...]:
-        streams = list(self._lost)[:SPANS_MAX]
+        names = list(self._lost)
+        turn = self._ctx.round // REPEAT_ROUNDS % len(names)
+        streams = (names[turn:] + names[:turn])[:SPANS_MAX]  # each first in its turn: some may not be answered for long
         return tuple(Span(name, IntervalSet(self._lost[name]).ranges()[:RANGES_MAX]) for name in streams)
 
     def on_repair(self, packet: Packet, believed: Callable[[Packet], bool]) -> bool:

@@ -157,7 +157,9 @@ class Node:
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
         self.exchange = PositionExchange(ctx, self.membership, self._position_of)
-        self.seeker = Seeker(ctx, self.membership, self._on_agreed, self._closable, self.placement.leads)
+        self.seeker = Seeker(
+            ctx, self.membership, self._on_agreed, self._closable, self.placement.leads, self.receiver.awaits
+        )
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
             LoggerRole(
@@ -179,12 +181,12 @@ class Node:
             self.logger.seeks = self.mending.seeks
             if self.bookmarks is not None:
                 self.logger.on_forgotten = self.bookmarks.forget
+            parts = (self.receiver, self.buffer, self.stability, self.exchange.touch)
+            self.handover = Handover(ctx, self.membership, self.placement, self.logger, self.mending, *parts)
+            self.logger.on_moved = self.handover.on_moved
             if config.replicas is not None:
-                parts = (self.receiver, self.buffer, self.stability, self.exchange.touch)
-                self.handover = Handover(ctx, self.placement, self.logger, self.mending, *parts)
-                self.logger.on_moved = self.handover.on_moved
                 self.receiver.from_the_beginning = self.placement.is_mine
-                self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
+            self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
         self.closing = Closing(
             ctx, self.membership, self.placement, self.repair, self.answers, self.logger, self._stream, self._excuse
         )
@@ -412,9 +414,6 @@ class Node:
         self._ctx.send(given.logger, given.read)
 
     def _on_leave(self, _: inputs.Leave) -> None:
-        if self.handover is not None and self.membership.status == "member":
-            self.membership.resign()
-            self.handover.on_loggers()
         self._depart(self.membership.leave)
 
     def _on_disconnect(self, _: inputs.Disconnect) -> None:
@@ -423,6 +422,8 @@ class Node:
     def _on_reconnect(self, _: inputs.Reconnect) -> None:
         self._departure = None
         self.membership.reconnect()
+        if self.handover is not None:
+            self.handover.on_loggers()  # one that was about to leave is a logger again
         self._hurry()
         self.sender.hurry()
 
@@ -551,7 +552,7 @@ class Node:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
-        if not from_logger and origin != self._ctx.node and self._goes:
+        if origin != self._ctx.node and self._goes and not self._may_take_along(packet, from_logger):
             return ()
         fresh = self.receiver.accept(packet, from_logger, own=origin == self._ctx.node)
         if fresh:
@@ -563,11 +564,8 @@ class Node:
                 self.buffer.add(part, self._ctx.round)
                 if part.stream != packet.stream:  # a mark that waited for what came
                     self._took(part.stream)
-            if self.handover is not None:
-                fresh_here = tuple(part for part in fresh if self.placement.is_mine(part.stream))
-                self.logger.store(fresh_here, origin)  # type: ignore[union-attr]
-            elif self.logger is not None:
-                self.logger.store(fresh, origin)
+            if self.logger is not None:
+                self.logger.store((part for part in fresh if self.placement.is_mine(part.stream)), origin)
         return fresh
 
     def _took(self, name: StreamId) -> None:
@@ -576,7 +574,7 @@ class Node:
             self.rooms.on_taken(name)
         if stream.beat is not None:
             self.heartbeats.on_active(stream)
-        if self.logger is None or (self.handover is not None and not self.placement.is_mine(name)):
+        if self.logger is None or not self.placement.is_mine(name):
             self.exchange.touch(name)
 
     def _disseminate(self, packets: Iterable[Packet]) -> None:
@@ -869,6 +867,8 @@ class Node:
                 self.orphans.on_death(node)
             if node not in self._resuming:
                 self.stability.forget(node)
+        if known is not None and known.logger:
+            self.seeker.ask_again()
         if (member.logger or (known is not None and known.logger)) and self.handover is not None:
             self.handover.on_loggers()
         if member.status == "left":
@@ -905,22 +905,39 @@ class Node:
 
     @property
     def _goes(self) -> bool:
-        """Whether we are on our way out, and take what others publish from a logger only: who is gone is not asked for
-        what is missing, and what had just reached us alone would be declared void (protocol/seek.py)."""
+        """Whether we are on our way out, from where loggers are."""
         goes = self._departure is not None or self.membership.status in ("leaving", "disconnecting")
         return goes and self.logger is None and self.membership.has_loggers
 
+    def _may_take_along(self, packet: Packet, from_logger: bool) -> bool:
+        """On our way out we take what others publish from a logger only, once it is known to be on disk: who is gone is
+        not asked for what is missing, and what had just reached us alone, or a logger's memory, would be declared void
+        (protocol/seek.py)."""
+        return from_logger and not self._kept_by_nobody_else(packet)
+
+    @property
+    def waits_for(self) -> str:
+        """What holds a logger that is to leave for good, in words; nothing if nothing does."""
+        leaves = self._departure is not None and self._departure == self.membership.leave
+        return self.handover.waits_for if leaves and self.handover is not None else ""
+
     def _depart_when_done(self) -> None:
         """What only we may have stays with us until it is logged (without loggers: until everyone has it). Others go on
-        publishing: that is theirs to keep. Since we want to go we take it from loggers only; without loggers, we do not
-        tell that we have it."""
+        publishing: that is theirs to keep. Since we want to go we take it from loggers that have it on disk; without
+        loggers, we do not tell that we have it."""
         if self._departure is None or self.membership.status != "member":
             return
+        leaves = self._departure == self.membership.leave
+        if leaves and self.handover is not None and self.membership.own.logger:
+            if not self.handover.may_resign:
+                return
+            self.membership.resign()
+            self.handover.on_loggers()
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
-        if self._departure == self.membership.leave and self.handover is not None and not self.handover.done:
+        if leaves and self.handover is not None and not self.handover.done:
             return
-        if self._departure == self.membership.leave:
+        if leaves:
             for name, out in list(self.sender.streams.items()):
                 if out.adopted:
                     self._on_abandon(inputs.Abandon(name))

@@ -69,7 +69,9 @@ class Placement:
         """Whether it is this logger's to keep."""
         if not self._ctx.logger:
             return False
-        return self._ctx.config.replicas is None or self._ctx.node in self.keepers(stream)
+        if self._ctx.config.replicas is None:
+            return self._membership.own.logger  # all of it, until it is to leave
+        return self._ctx.node in self.keepers(stream)
 
     def leads(self, stream: StreamId) -> bool:
         """Whether this node speaks for those that keep a stream; where there are no loggers, for the mesh."""

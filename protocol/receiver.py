@@ -145,6 +145,15 @@ class Receiver:
         """Whether all that what is left out of a packet is obsolete for is here, and outlives us."""
         return all(self.has(packet.obsoleter(hole)) for hole in packet.holes)
 
+    def awaits(self, name: StreamId, first: int, last: int) -> list[tuple[int, int]]:
+        """What of a span was purged for something that is missing as well, and may yet come."""
+        waiting = self.marks.of(name, first, last) if self.marks else []
+        return [(max(first, low), min(last, high)) for low, high, by in waiting if self._is_missing(by)]
+
+    def _is_missing(self, event: EventId) -> bool:
+        stream = self.streams.get(event.stream)
+        return stream is not None and stream.gaps is not None and bool(stream.gaps.lacks(event.seq, event.seq))
+
     def _accept_marked(self, packet: Packet, from_logger: bool) -> tuple[Packet, ...]:
         """Each mark counts if it is final, or what it names is here, or comes with it; with what lies between. The
         others wait."""

@@ -12,11 +12,17 @@ sealed that a named publisher may come back with, from its spool: its holes stay
 was safe before there was a logger, and is closed like any other hole: the first logger would else wait for ever.
 
 Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are
-not asked, since nobody disconnects with what only it may have: while it waits to go it takes what others publish from
-a logger only. Loggers do hold it open: one that is stopped has on its disk what it may have been the only one to
-acknowledge. What somebody *had* and nobody has any more is told as collected, not as void. Of several loggers that
-keep a stream the first asks, and the others take it from that: two that ask each other would wait for one another for
-ever.
+not asked, since nobody disconnects with what only it may have: while it waits to go it takes what others publish from a
+logger only, and what that has on disk. Loggers do hold it open: one that is stopped has on its disk what it may have
+been the only one to acknowledge. What somebody *had* and nobody has any more is told as collected, not as void. Of
+several loggers that keep a stream the first asks, and the others take it from that: two that ask each other would wait
+for one another for ever.
+
+A logger passes on what it has in memory, and may die with it. So when one has begun a new life, or is gone, everyone is
+asked again: what they said that they lack they may have taken from it.
+
+Who had it may have had a mark of it, and let go of what that names, because others keep it. So marks are told whatever
+they are worth, and nothing is given up that was purged for something that may yet come: it is not gone, but obsolete.
 
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """
@@ -24,7 +30,7 @@ In a mesh without loggers each member asks for itself, and gives up what nobody 
 from collections.abc import Callable
 
 from gossamer.messages.ids import SEQ_MAX, NodeId, StreamId
-from gossamer.messages.wire import RANGES_MAX, Lacking, Seek, Span
+from gossamer.messages.wire import RANGES_MAX, Lacking, Range, Seek, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.membership import Membership
@@ -41,7 +47,9 @@ END = SEQ_MAX + 1
 class Seeker:
     """The holes that this node is asking everyone about."""
 
-    __slots__ = ("_answers", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since")
+    __slots__ = (
+        "_answers", "_awaits", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,10 +58,13 @@ class Seeker:
         on_agreed: Callable[[Stream, int, int, bool], None],
         closable: Callable[[Stream], int] = lambda _: END,
         leads: Callable[[StreamId], bool] | None = None,
+        awaits: Callable[[StreamId, int, int], list[Range]] = lambda *_: [],
     ) -> None:
         """`on_agreed` hears of what nobody can supply, and whether anybody ever had it; `closable(stream)` tells before
         which seq its publisher does not answer for it any more: of the rest there is nothing to agree on;
-        `leads(stream)`, whether this logger asks for those that keep it."""
+        `leads(stream)`, whether this logger asks for those that keep it; `awaits(stream, first, last)`, what need not
+        come if something else does."""
+        self._awaits = awaits
         self._leads = leads or (lambda _: membership.leads)
         self._closable = closable
         self._ctx = ctx
@@ -118,7 +129,10 @@ class Seeker:
         if self._ctx.round % REPEAT_ROUNDS:
             return
         asked: dict[tuple[NodeId, bool], list[Span]] = {}
-        for name, stream in self._holes.items():
+        names = list(self._holes)
+        turn = self._ctx.round // (REPEAT_ROUNDS * OWNED_REPEATS) % len(names) if names else 0
+        for name in names[turn:] + names[:turn]:  # each first in its turn: who is asked for much answers some of it
+            stream = self._holes[name]
             if not self._is_ours(name):
                 continue
             closable = self._owned_from(stream)
@@ -150,6 +164,11 @@ class Seeker:
         for answers in self._answers.values():
             answers.pop(node, None)
 
+    def ask_again(self) -> None:
+        """A logger has begun anew, or is gone: what others said that they lack they may have taken from its memory."""
+        for answers in self._answers.values():
+            answers.clear()
+
     def _close(self, stream: Stream) -> None:
         """Give up what everyone lacks; stop when nothing is left to seek."""
         agreed = IntervalSet(_lacks(stream))
@@ -158,6 +177,9 @@ class Seeker:
             for part in agreed.ranges():
                 for unanswered in answered.gaps(*part):
                     agreed.remove(*unanswered)
+        for part in agreed.ranges():
+            for awaited in self._awaits(stream.id, *part):
+                agreed.remove(*awaited)
         had = self._had.get(stream.id, NOTHING)
         for part in agreed.ranges():
             for existed in had.overlap(*part):

@@ -81,3 +81,28 @@ def test_streams_move_as_loggers_come_and_go(mesh):
             await client.close()
 
     asyncio.run(main())
+
+
+def test_a_logger_leaves_when_another_has_what_it_alone_acknowledged(mesh):
+    """Also where each logger keeps everything."""
+    address = mesh.address()
+    b1 = mesh.broker("b1", mesh=address).ready()
+    last = mesh.logger("L", address).ready()
+
+    async def main():
+        client = await gossamer.connect(b1.url)
+        for n in range(EVENTS):
+            await client.publish({"n": n})
+        await client.flush("logged")
+        last.terminate()
+        leaving = mesh.leave("L", address)
+        await asyncio.to_thread(until, lambda: "is to leave, and waits for more loggers" in leaving.errors(), "a word")
+        assert leaving.alive()
+        mesh.logger("K", address).ready()
+        await asyncio.to_thread(until, lambda: not leaving.alive(), "L to have left")
+        assert leaving.terminate() == 0, leaving.errors()
+        assert kept(mesh, "K", [client.stream]) == {client.stream: None}
+        assert len(await everything(b1.url, EVENTS)) == EVENTS
+        await client.close()
+
+    asyncio.run(main())

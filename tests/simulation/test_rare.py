@@ -184,6 +184,101 @@ def test_what_only_a_stopped_logger_has_is_not_declared_void() -> None:
     assert checker.lives["b"].has(EventId(stream, 1))
 
 
+def gone_with_what_a_logger_had_in_memory(factory: NodeFactory | None) -> None:
+    """b waits to disconnect until its own event is logged. Meanwhile m1 has reached the logger alone, which sends it
+    to b and dies before it is on disk. Then a dies with m1, and b is gone before it could supply it."""
+    world, checker = mesh(factory, Config(seek_after_rounds=4))
+    stream, reached = stream_of("a", 1), {0: "Lb", 1: "L", 2: "L"}
+
+    def is_lost(sender: str, to: str, message: object) -> bool:
+        if sender == "a" and isinstance(message, Data):
+            return to not in reached[message.packet.first]
+        return sender != "L" and isinstance(message, Repair)
+
+    world.add_rule(DropIf(is_lost))
+    world.publish("a", stream, content(0))
+    held_up = DropIf(lambda sender, _, message: sender == "b" and isinstance(message, Data))
+    world.add_rule(held_up)
+    world.publish("b", stream_of("b", 1), content(9))
+    world.run(world.now_s + 1.0)
+    world.tell("b", Disconnect())
+    world.run(world.now_s + 1.0)
+    world.sync_s = 60.0
+    world.publish("a", stream, content(1))
+    world.run(world.now_s + 5.0)
+    world.crash("L")
+    world.sync_s, reached[1] = 0.002, ""
+    world.restart("L")
+    world.add_rule(DropIf(lambda _, __, message: isinstance(message, Repair)))
+    world.publish("a", stream, content(2))
+    world.run(world.now_s + 0.5)
+    world.crash("a")
+    world.restart("a")
+    world.run(world.now_s + 1.0)
+    assert checker.lives["b"].status == "member", "its own event is not logged"
+    world.remove_rule(held_up)
+    assert world.run_until(lambda: checker.lives["b"].status == "disconnected", 30.0)
+    assert world.run_until(lambda: 1 in checker.void.get(stream, ()), 30.0)
+    world.heal()
+    world.tell("b", Reconnect())
+    assert world.run_until(lambda: checker.lives["b"].has(EventId(stream, 2)), 30.0)
+
+
+def test_who_disconnects_believes_a_logger_what_is_on_disk() -> None:
+    gone_with_what_a_logger_had_in_memory(None)
+
+
+def test_unless_it_takes_along_what_a_logger_has_in_memory() -> None:
+    with pytest.raises(Violation, match="uniform closing"):
+        gone_with_what_a_logger_had_in_memory(RARE["take-along-what-is-in-memory"])
+
+
+def taken_from_a_logger_that_dies_with_it(factory: NodeFactory | None) -> None:
+    """a dies with m1, which reached the logger L alone; b tells K, which seeks it, that it lacks it. Then m1 comes to b
+    from L, as it may, and L dies before it is on disk."""
+    world, checker = mesh(factory, Config(seek_after_rounds=4))
+    world.add("K", logger=True, peers=("L",))
+    world.run(world.now_s + 2.0)
+    stream, reached = stream_of("a", 1), {0: "KLb", 1: "L", 2: "KLb"}
+    late: list[Data] = []
+
+    def is_lost(sender: str, to: str, message: object) -> bool:
+        if sender == "a" and isinstance(message, Data):
+            late.extend([message] if message.packet.first == 1 else [])
+            return to not in reached[message.packet.first]
+        return isinstance(message, Repair) or (sender == "L" and isinstance(message, Lacking))
+
+    world.add_rule(DropIf(is_lost))
+    world.publish("a", stream, content(0))
+    world.run(world.now_s + 1.0)
+    world.sync_s = 60.0
+    world.publish("a", stream, content(1))
+    world.publish("a", stream, content(2))
+    world.run(world.now_s + 0.1)
+    world.crash("a")
+    world.restart("a")
+    told = Told()
+    world.observe(told)
+    assert world.run_until(lambda: told.lacking, 30.0)
+    world.run(world.now_s + 1.0)
+    world.tell("b", Received("L", Repair((late[0].packet,))))
+    assert checker.lives["b"].has(EventId(stream, 2))
+    world.crash("L")
+    world.sync_s = 0.002
+    world.heal()
+    world.restart("L")
+    assert world.run_until(lambda: all(checker.lives[name].has(EventId(stream, 2)) for name in "KL"), 120.0)
+
+
+def test_what_came_from_a_logger_that_died_with_it_is_not_declared_void() -> None:
+    taken_from_a_logger_that_dies_with_it(None)
+
+
+def test_unless_those_who_may_have_it_are_not_asked_again() -> None:
+    with pytest.raises(Violation, match="uniform closing"):
+        taken_from_a_logger_that_dies_with_it(RARE["count-on-those-who-asked-a-dead-logger"])
+
+
 def compact_what_another_logger_lacks(factory: NodeFactory | None) -> Checker:
     """m1 is on the disks of both loggers, m3, which obsoletes it, only on L's, when w comes for what it missed and gets
     no further than m2. Then L and the publisher are gone for good, and with them m3."""

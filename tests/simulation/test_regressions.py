@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from gossamer.lab.mesh import Mesh
 from gossamer.lab.observer import Observer
 from gossamer.protocol.config import Config
@@ -156,6 +158,77 @@ def test_a_new_logger_that_knows_nobody_yet_collects_nothing() -> None:
     mesh.publish("a", 3)
     mesh.run(5.0)
     assert mesh.stored("J") == ["a:0-2"]
+
+
+KEPT = replace(QUICK, retain_s=1e6)
+
+
+def test_a_logger_that_leaves_goes_when_others_have_what_it_alone_acknowledged() -> None:
+    mesh = Mesh("ab", "KL", config=KEPT)
+    leaving = mesh.world.hosts["L"].node
+    mesh.isolate("K")
+    mesh.publish("a", 3)
+    mesh.run(20.0)
+    assert (mesh.acked("a"), mesh.stored("K")) == (2, []), "logged, and at hand nowhere else any more"
+    mesh.leave("L")
+    mesh.run(20.0)
+    assert mesh.status("L") == "member"
+    assert leaving.waits_for == "K to keep what is only here"
+    mesh.heal()
+    assert mesh.run_until(lambda: mesh.status("L") == "outside", 60.0)
+    assert mesh.stored("K") == ["a:0-2"]
+    assert mesh.skipped("K") == []
+
+
+def test_a_logger_that_leaves_hands_over_streams_that_are_over() -> None:
+    mesh = Mesh("ab", "L", config=KEPT)
+    mesh.publish("a", 3)
+    mesh.close("a")
+    assert mesh.run_until(lambda: mesh.stream("a") in mesh.world.hosts["L"].node.receiver.retired, 60.0)
+    mesh.add("K", logger=True)
+    mesh.run(20.0)
+    assert mesh.stored("K") == [], "nobody speaks of it"
+    mesh.leave("L")
+    assert mesh.run_until(lambda: mesh.status("L") == "outside", 60.0)
+    assert mesh.stored("K") == ["a:0-2"]
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_a_logger_that_is_stopped_while_it_waits_to_leave_is_one_again(replicas: int | None) -> None:
+    mesh = Mesh("ab", "KL", config=replace(KEPT, replicas=replicas))
+    mesh.isolate("K")
+    mesh.publish("a", 3)
+    mesh.run(20.0)
+    mesh.leave("L")
+    mesh.run(5.0)
+    mesh.disconnect("L")
+    assert mesh.run_until(lambda: mesh.status("L") == "disconnected", 60.0)
+    mesh.heal()
+    mesh.run(60.0)
+    assert mesh.skipped("K") == [], "it is on the disk of a logger that may come back"
+    mesh.reconnect("L")
+    assert mesh.run_until(lambda: mesh.stored("K") == ["a:0-2"], 60.0)
+    mesh.publish("a", 3)
+    assert mesh.run_until(lambda: mesh.stored("L") == mesh.stored("K") == ["a:0-5"], 60.0)
+
+
+@pytest.mark.parametrize("replicas", [None, 1])
+def test_the_last_logger_stays_until_there_is_another(replicas: int | None) -> None:
+    mesh = Mesh("ab", "L", config=replace(KEPT, replicas=replicas))
+    leaving = mesh.world.hosts["L"].node
+    mesh.publish("a", 3)
+    mesh.run(5.0)
+    mesh.leave("L")
+    mesh.run(20.0)
+    assert mesh.status("L") == "member"
+    assert leaving.membership.own.logger, "until then it goes on as it was"
+    assert leaving.waits_for == "more loggers: 0 would be left, and each event is to be on 1"
+    mesh.publish("a", 3)
+    mesh.run(5.0)
+    assert mesh.acked("a") == 5
+    mesh.add("K", logger=True)
+    assert mesh.run_until(lambda: mesh.status("L") == "outside", 60.0)
+    assert mesh.stored("K") == ["a:0-5"]
 
 
 KEPT_BY_ONE = replace(QUICK, replicas=1)

@@ -5,7 +5,7 @@ import pytest
 from gossamer.messages.wire import Data, Gone, Recover, Repair, Request, Span
 from gossamer.protocol.effects import Persist
 from gossamer.protocol.inputs import Damaged, Persisted, Wake
-from machines import S, marked, node, only, packet, receive, sent
+from machines import S, T, marked, node, only, packet, receive, sent
 
 
 def damaged(loggers="K", spans=((3, 5),)):
@@ -45,6 +45,15 @@ def test_it_is_asked_for_and_written_again():
     assert persist(me, receive(me, "a", Repair((packet(4, 9),)))) == [packet(4, 9).cut(4, 5)]
     assert me.logger.on_disk(S) == ((0, 9),)
     assert sent(rounds(me, 8), Recover) == []
+
+
+def test_of_several_streams_each_is_asked_for_first_in_its_turn():
+    """Who is asked for more than it may answer answers what comes first."""
+    me = damaged()
+    for each in only(receive(me, "a", Data("a", packet(0, 9, stream=T))), Persist):
+        me.handle(Persisted(each.token), 0.0)
+    me.handle(Damaged((Span(T, ((3, 5),)),)), 0.0)
+    assert {message.lacks[0].stream for _, message in sent(rounds(me, 16), Recover)} == {S, T}
 
 
 def test_a_member_that_has_purged_it_is_not_believed_and_a_logger_is():

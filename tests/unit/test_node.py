@@ -246,14 +246,16 @@ def test_who_has_what_a_logger_seeks_supplies_it():
     ]
 
 
-def test_a_mark_of_which_nobody_has_the_rest_supplies_nothing():
-    """Or what a void event was to make up for could never be closed."""
+def test_a_mark_of_which_the_rest_is_not_at_hand_is_sent_and_supplies_nothing():
+    """Who seeks may have the rest. If nobody has, what a void event was to make up for could never be closed."""
     me, _ = node(brokers="a", loggers="L")
     receive(me, "L", Repair((marked(0, 0, EventId(S, 5), final=False), packet(5))))
     me.buffer.forget(S)
     me.buffer.add(marked(0, 0, 5), 0)
-    (answer,) = sent(receive(me, "L", Seek((span(0, 0),))))
-    assert answer == (("L",), Lacking(me.membership.table.root, (), (span(0, 0),)))
+    assert sent(receive(me, "L", Seek((span(0, 0),)))) == [
+        (("L",), Repair((marked(0, 0, 5),))),
+        (("L",), Lacking(me.membership.table.root, (), (span(0, 0),))),
+    ]
     me.buffer.add(packet(5), 0)
     assert sent(receive(me, "L", Seek((span(0, 0),)))) == [(("L",), Repair((marked(0, 0, 5),)))]
 
@@ -261,6 +263,26 @@ def test_a_mark_of_which_nobody_has_the_rest_supplies_nothing():
 def test_a_broker_may_not_seek_where_there_are_loggers():
     me, _ = node(brokers="a", loggers="L")
     assert receive(me, "a", Seek((span(0, 0),))) == []
+
+
+def test_a_logger_reads_at_once_all_that_is_sought():
+    """It reads once for each who asks, so of several questions it would answer the first, and always the same one."""
+    me, _ = node("L", brokers="a", loggers="K", logger=True)
+    for stream in (S, T):
+        for each in only(receive(me, "a", Data("a", packet(0, 9, stream=stream))), Persist):
+            me.handle(Persisted(each.token), 0.0)
+        me.buffer.forget(stream)
+    effects = receive(me, "K", Seek((span(0, 3), span(0, 3, T))))
+    assert [load.spans for load in only(effects, Load)] == [(span(0, 3), span(0, 3, T))]
+    assert sent(effects) == []
+
+
+def test_of_several_streams_that_are_sought_each_is_asked_for_first_in_its_turn():
+    """Who is asked for more than it may answer answers what comes first."""
+    me, _ = node("L", brokers="a", logger=True, seek_after_rounds=1, round_interval_max_s=0.25)
+    receive(me, "a", Repair((packet(1), packet(1, stream=T))))
+    asked = [each for number in range(1, 40) for each in sent(me.handle(Wake(), 1.0 * number), Seek)]
+    assert {message.lacks[0].stream for _, message in asked} == {S, T}
 
 
 def seeking_logger(brokers="ab"):
@@ -292,6 +314,30 @@ def test_a_member_that_does_not_answer_holds_the_hole_open_and_an_expelled_one_d
     me.membership.expel("b")
     effects = [effect for number in range(6, 8) for effect in me.handle(Wake(), 1.0 * number)]
     assert only(effects, Skip) == [Skip(S, 0, 0, "void")]
+
+
+def told_of_a_mark():
+    """A logger that seeks a:0, which a had as a mark for b:0 and nobody has; b:0 is missing as well."""
+    me = seeking_logger()
+    receive(me, "b", Data("b", packet(1, stream=T)), 5.0)
+    receive(me, "a", Repair((marked(0, 0, EventId(T, 0)),)), 5.0)
+    receive(me, "a", Lacking(me.membership.table.root, (), (span(0, 0),)), 5.0)
+    return me, receive(me, "b", Lacking(me.membership.table.root, (span(0, 0),)), 5.0)
+
+
+def test_what_was_purged_for_something_that_may_come_is_not_given_up_but_obsolete():
+    me, effects = told_of_a_mark()
+    assert only(effects, Skip, Deliver) == []
+    effects = receive(me, "b", Repair((packet(0, stream=T),)), 6.0)
+    assert Deliver(marked(0, 0, EventId(T, 0))) in effects
+    assert only(effects, Skip) == []
+
+
+def test_what_was_purged_for_something_that_never_comes_is_given_up():
+    me, _ = told_of_a_mark()
+    me.closing.on_agreed(me.receiver.streams[T], 0, 0, False)
+    effects = [effect for number in range(6, 9) for effect in me.handle(Wake(), 1.0 * number)]
+    assert Skip(S, 0, 0, "collected") in effects
 
 
 def test_a_new_life_has_to_answer_for_itself():
