@@ -42,7 +42,7 @@ class Marks:
     def of(self, stream: StreamId, first: int, last: int) -> list[tuple[int, int, EventId]]:
         """The marks of a span that wait: for which events, and for what."""
         return [
-            (low, high, by) for (name, low, high), by in self._waiting.items()
+            (low, high, by) for (name, low, high), by in self.waiting.items()
             if name == stream and low <= last and high >= first
         ]  # fmt: skip
 
