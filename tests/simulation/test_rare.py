@@ -123,12 +123,8 @@ def beyond(reached: dict[int, str]) -> Callable[[str, str, object], bool]:
     return is_lost
 
 
-def gone_with_what_nobody_else_has(factory: NodeFactory | None) -> None:
-    """b waits to disconnect until its own event is logged. Meanwhile a dies with m1, which reached b alone, and m2,
-    which reached the logger; and b is gone before it could supply m1."""
-    world, checker = mesh(factory, Config(seek_after_rounds=4))
-    stream, reached = stream_of("a", 1), {0: "Lb", 1: "b", 2: "L"}
-    world.add_rule(DropIf(beyond(reached)))
+def b_waits_to_go(world: World, stream: str) -> DropIf:
+    """b is to disconnect, and waits until its own event is logged: what keeps it."""
     world.publish("a", stream, content(0))
     held_up = DropIf(lambda sender, _, message: sender == "b" and isinstance(message, Data))
     world.add_rule(held_up)
@@ -136,9 +132,10 @@ def gone_with_what_nobody_else_has(factory: NodeFactory | None) -> None:
     world.run(world.now_s + 1.0)
     world.tell("b", Disconnect())
     world.run(world.now_s + 1.0)
-    world.publish("a", stream, content(1))
-    world.publish("a", stream, content(2))
-    world.run(world.now_s + 0.1)
+    return held_up
+
+
+def a_dies_and_b_goes_and_returns(world: World, checker: Checker, stream: str, held_up: DropIf) -> None:
     world.crash("a")
     world.restart("a")
     world.run(world.now_s + 1.0)
@@ -149,6 +146,19 @@ def gone_with_what_nobody_else_has(factory: NodeFactory | None) -> None:
     world.heal()
     world.tell("b", Reconnect())
     assert world.run_until(lambda: checker.lives["b"].has(EventId(stream, 2)), 30.0)
+
+
+def gone_with_what_nobody_else_has(factory: NodeFactory | None) -> None:
+    """b waits to disconnect until its own event is logged. Meanwhile a dies with m1, which reached b alone, and m2,
+    which reached the logger; and b is gone before it could supply m1."""
+    world, checker = mesh(factory, Config(seek_after_rounds=4))
+    stream, reached = stream_of("a", 1), {0: "Lb", 1: "b", 2: "L"}
+    world.add_rule(DropIf(beyond(reached)))
+    held_up = b_waits_to_go(world, stream)
+    world.publish("a", stream, content(1))
+    world.publish("a", stream, content(2))
+    world.run(world.now_s + 0.1)
+    a_dies_and_b_goes_and_returns(world, checker, stream, held_up)
 
 
 def test_who_disconnects_takes_nothing_along_that_may_be_declared_void() -> None:
@@ -196,13 +206,7 @@ def gone_with_what_a_logger_had_in_memory(factory: NodeFactory | None) -> None:
         return sender != "L" and isinstance(message, Repair)
 
     world.add_rule(DropIf(is_lost))
-    world.publish("a", stream, content(0))
-    held_up = DropIf(lambda sender, _, message: sender == "b" and isinstance(message, Data))
-    world.add_rule(held_up)
-    world.publish("b", stream_of("b", 1), content(9))
-    world.run(world.now_s + 1.0)
-    world.tell("b", Disconnect())
-    world.run(world.now_s + 1.0)
+    held_up = b_waits_to_go(world, stream)
     world.sync_s = 60.0
     world.publish("a", stream, content(1))
     world.run(world.now_s + 5.0)
@@ -212,16 +216,7 @@ def gone_with_what_a_logger_had_in_memory(factory: NodeFactory | None) -> None:
     world.add_rule(DropIf(lambda _, __, message: isinstance(message, Repair)))
     world.publish("a", stream, content(2))
     world.run(world.now_s + 0.5)
-    world.crash("a")
-    world.restart("a")
-    world.run(world.now_s + 1.0)
-    assert checker.lives["b"].status == "member", "its own event is not logged"
-    world.remove_rule(held_up)
-    assert world.run_until(lambda: checker.lives["b"].status == "disconnected", 30.0)
-    assert world.run_until(lambda: 1 in checker.void.get(stream, ()), 30.0)
-    world.heal()
-    world.tell("b", Reconnect())
-    assert world.run_until(lambda: checker.lives["b"].has(EventId(stream, 2)), 30.0)
+    a_dies_and_b_goes_and_returns(world, checker, stream, held_up)
 
 
 def test_who_disconnects_believes_a_logger_what_is_on_disk() -> None:
