@@ -11,7 +11,7 @@ from gossamer.cli.lab_run import patience
 from gossamer.lab import documented, report
 from gossamer.lab.experiments import registry
 from gossamer.lab.experiments.registry import Result
-from gossamer.lab.report import Taken
+from gossamer.lab.report import Steps, Taken
 from gossamer.messages.errors import UsageError
 
 OUT = typer.Option(..., "--out", help="Where to write index.html, and each result as NAME.json.", metavar="DIR")
@@ -32,20 +32,27 @@ def write_report(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write to {out}: {error.strerror}") from None
-    results = []
-    for place, each in enumerate(chosen, 1):
-        parameters = each.quick if quick else each.full
-        result = report.kept(out, each, parameters)
-        at = f"{each.name} ({place} of {len(chosen)})"
+    places = {each.name: f"{each.name} ({place} of {len(chosen)})" for place, each in enumerate(chosen, 1)}
+    wanted = {each.name: each.quick if quick else each.full for each in chosen}
+    results = {each.name: report.kept(out, each, wanted[each.name]) for each in chosen}
+    for name, result in results.items():
         if result is not None:
-            print(f"{at}: not run again, {out / each.name}.json is there", flush=True)
-        else:
-            with patience(f"{at} …") as progress, report.timed(out, each.name):
-                result = each.run(progress, **parameters)
-            report.save(out, result)
-            taken = report.times(out)[each.name]
-            print(f"{at}: {taken.wall_s:.0f} s by the clock, {taken.cpu_s:.0f} s of processor time", flush=True)
-        results.append(result)
+            print(f"{places[name]}: not run again, {out / name}.json is there", flush=True)
+    with patience("experiments:") as tell:
+        missing = {name: wanted[name] for name, result in results.items() if result is None}
+        for result, taken in report.run_all(missing, lambda steps: tell(_said(steps))):
+            report.save(out, result, taken)
+            results[result.name] = result
+            place = places[result.name]
+            print(f"{place}: {taken.wall_s:.0f} s by the clock, {taken.cpu_s:.0f} s of processor time", flush=True)
+    _write(out, [result for result in results.values() if result is not None], renew)
+
+
+def _said(steps: Mapping[str, Steps]) -> str:
+    return ", ".join(f"{name} {done} of {total}" for name, (done, total) in steps.items())
+
+
+def _write(out: Path, results: Sequence[Result], renew: Path | None) -> None:
     _print_claims(results, report.times(out))
     if renew is not None:
         for name in documented.renew(renew, results, report.times(out)):

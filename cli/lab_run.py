@@ -67,8 +67,8 @@ def _command(experiment: Experiment) -> Callable[..., None]:
             known = experiment.parameters
             chosen = {name: value for name, value in parameters.items() if value != known[name].default}
             parameters = {**experiment.quick, **chosen}
-        with patience(f"{experiment.name} …") as progress:
-            result = experiment.run(progress, **parameters)
+        with patience(f"{experiment.name} …") as tell:
+            result = experiment.run(lambda done, total: tell(f"{done} of {total}"), **parameters)
         if plot is not None:
             plots.save(plot, f"{result.name} ({result.paper})", experiment.panels, result.rows)
         if json:
@@ -96,13 +96,13 @@ def _option(name: str, kind: Any, option: Any) -> inspect.Parameter:
 
 
 @contextmanager
-def patience(text: str) -> Iterator[registry.Progress]:
+def patience(text: str) -> Iterator[Callable[[str], None]]:
     """Show on stderr that something is under way, and how far it is, should it take more than a moment."""
     status = Console(stderr=True).status(text)
     timer = threading.Timer(PATIENCE_S, status.start)
     timer.start()
     try:
-        yield lambda done, total: status.update(f"{text} {done} of {total}")
+        yield lambda said: status.update(f"{text} {said}")
     finally:
         timer.cancel()
         timer.join()

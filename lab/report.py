@@ -1,9 +1,10 @@
 """All experiments on one page: the claims, the pictures, the numbers. It needs nothing but itself, and no network."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from html import escape
+from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -59,6 +60,12 @@ NOTES = (
 
 TIMES = "times.json"
 CPU = ("user", "system", "children_user", "children_system")
+LANES = 2
+WATCH_S = 0.5
+
+Steps = tuple[int, int]
+"""How many are done, and of how many."""
+Watch = Callable[[Mapping[str, Steps]], None]
 
 
 class Taken(NamedTuple):
@@ -81,15 +88,38 @@ def kept(directory: Path, experiment: Experiment, chosen: Mapping[str, Value]) -
     return result if result.parameters == wanted else None
 
 
-@contextmanager
-def timed(directory: Path, name: str) -> Iterator[None]:
-    """Write down what an experiment took: of this process and of those that it started and that have ended."""
+def run_all(chosen: Mapping[str, Mapping[str, Value]], watch: Watch) -> Iterator[tuple[Result, Taken]]:
+    """Run these experiments with these parameters, some side by side, the longest first; each as soon as it has ended.
+    One by one, all but one processor would wait for the last point of each. `watch` hears now and then how far those
+    are that run."""
+    if not chosen:
+        return
+    context = get_context("spawn")
+    waiting = sorted(chosen, key=lambda name: -registry.find(name).minutes)
+    # Each in a process of its own: then what it and those that it starts take can be told apart.
+    with context.Manager() as manager, ProcessPoolExecutor(LANES, context, max_tasks_per_child=1) as lanes:
+        told = manager.dict()
+        running = {lanes.submit(_measured, name, chosen[name], told) for name in waiting}
+        try:
+            while running:
+                ended, running = wait(running, WATCH_S, FIRST_COMPLETED)
+                for each in ended:
+                    result, _ = each.result()
+                    told.pop(result.name, None)
+                watch(dict(told))
+                yield from (each.result() for each in ended)
+        finally:
+            for each in running:  # if it ends early: what has not begun is not begun
+                each.cancel()
+
+
+def _measured(name: str, chosen: Mapping[str, Value], told: MutableMapping[str, Steps]) -> tuple[Result, Taken]:
+    """What came out, and what it took: of this process and of those that it started and that have ended."""
     began_s, before = monotonic(), os.times()
-    yield
+    result = registry.find(name).run(lambda done, total: told.__setitem__(name, (done, total)), **chosen)
     after = os.times()
     cpu_s = sum(getattr(after, kind) - getattr(before, kind) for kind in CPU)
-    taken = {**times(directory), name: Taken(round(monotonic() - began_s, 3), round(cpu_s, 3))}
-    (directory / TIMES).write_bytes(msgspec.json.encode(taken))
+    return result, Taken(round(monotonic() - began_s, 3), round(cpu_s, 3))
 
 
 def times(directory: Path) -> dict[str, Taken]:
@@ -98,8 +128,10 @@ def times(directory: Path) -> dict[str, Taken]:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Taken]) if path.exists() else {}
 
 
-def save(directory: Path, result: Result) -> None:
+def save(directory: Path, result: Result, taken: Taken) -> None:
     (directory / f"{result.name}.json").write_bytes(msgspec.json.encode(result))
+    known = {**times(directory), result.name: taken}
+    (directory / TIMES).write_bytes(msgspec.json.encode(dict(sorted(known.items()))))
 
 
 def write(directory: Path, results: Iterable[Result]) -> Path:

@@ -31,6 +31,7 @@ RATE_OF_ONE_RUN, RUNS_MAX = 1_800.0, 10
     Panel(
         "7-5 packets that somebody never got", "rate", ("undelivered",), "protocol", {"loss_at": "links"}, "packets/s"
     ),
+    minutes=20,
     quick={
         "rates": "200,400,800,1600",
         "rates_links": "",

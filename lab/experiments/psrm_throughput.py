@@ -28,6 +28,7 @@ OVERLOAD = 2.0
     Panel("(b) coefficient of variation of (a)", "rate", ("variation",), "policy", x_label="messages/s"),
     Panel("(c) delivered to more than 95 %", "rate", ("share",), "policy", x_label="messages/s"),
     Panel("(d) latency", "rate", ("latency_ms",), "policy", x_label="messages/s", y_label="ms"),
+    minutes=30,
     quick={
         "rates": "2,5,10,20",
         "nodes": 12,

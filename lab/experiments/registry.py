@@ -66,6 +66,8 @@ class Experiment:
     """The pictures, drawn the way the paper drew them."""
     measure: Callable[..., Found]
     """From parameters to rows and claims; raises `UsageError` for a parameter out of range."""
+    minutes: float
+    """Of a processor, about, of the run that is documented: of several experiments the longest are begun first."""
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -84,14 +86,18 @@ class Experiment:
 
 
 def experiment(
-    paper: str, *panels: Panel, quick: Mapping[str, Value] | None = None, full: Mapping[str, Value] | None = None
+    paper: str,
+    *panels: Panel,
+    quick: Mapping[str, Value] | None = None,
+    full: Mapping[str, Value] | None = None,
+    minutes: float = 1.0,
 ) -> Callable[[Measure], Measure]:
     """Enter a function under its own name."""
 
     def enter(measure: Measure) -> Measure:
         name = measure.__name__.replace("_", "-")
         claim = inspect.cleandoc(measure.__doc__ or "")
-        _found[name] = Experiment(name, paper, claim, quick or {}, full or {}, panels, measure)
+        _found[name] = Experiment(name, paper, claim, quick or {}, full or {}, panels, measure, minutes)
         return measure
 
     return enter

@@ -88,6 +88,7 @@ class Outcome:
     Panel("sent by a member for a message", "members", ("kbytes",), "curve", log_x=True, y_label="KB"),
     Panel("processor time of a member for a message", "members", ("cpu_ms",), "curve", log_x=True, y_label="ms"),
     Panel("memory of a member", "members", ("kbytes_held",), "curve", log_x=True, y_label="KB"),
+    minutes=60,
     quick={"members": "30,60,120", "streams_max": 60, "streams": 10, "messages": 10, "seeds": 1, "processes": 1},
 )
 def scale(

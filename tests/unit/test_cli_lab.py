@@ -1,6 +1,7 @@
 """`gossamer lab list` and `gossamer lab run`: what goes to which stream, and the exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -12,7 +13,9 @@ from rich.console import Console
 
 from gossamer.cli import lab_run
 from gossamer.cli.main import main
+from gossamer.lab import report
 from gossamer.lab.experiments import registry
+from gossamer.messages.errors import UsageError
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -202,12 +205,35 @@ def test_a_report_is_one_page_and_goes_on_where_it_was(run: Run, tmp_path: Path)
     assert "pull needs fewer rounds" not in (out_dir / "index.html").read_text()
     (out_dir / "convergence.json").write_text(json.dumps({**before, "parameters": {}}))
     _, out, _ = run("report", "--out", str(out_dir), "--quick", *chosen)
-    assert "convergence (1 of 2): 0 s" in out, "a result of other parameters is not what was asked for"
+    assert re.search(r"convergence \(1 of 2\): \d+ s by the clock", out), (
+        "a result of other parameters is not what was asked for"
+    )
     assert "purging-details (2 of 2): not run again" in out
     (out_dir / "convergence.json").write_text("{")
     code, out, err = run("report", "--out", str(out_dir), *chosen)
     assert (code, out) == (2, "")
     assert "convergence.json is no result" in err
+
+
+def test_experiments_run_side_by_side_and_what_each_takes_is_its_own() -> None:
+    small = {"messages": 1, "seeds": 1, "members": "2,3"}
+    chosen = {"convergence": {"members": 5}, "ordering": {**small, "processes": 2}}
+    heard: list[dict[str, tuple[int, int]]] = []
+    found = {
+        result.name: (result, taken) for result, taken in report.run_all(chosen, lambda told: heard.append({**told}))
+    }
+    assert {name: result.parameters["members"] for name, (result, _) in found.items()} == {
+        "convergence": 5, "ordering": "2,3",
+    }  # fmt: skip
+    assert all(taken.cpu_s > 0 for _, taken in found.values())
+    assert heard, "how far they are is told while they run"
+    assert heard[-1] == {}
+    assert list(report.run_all({}, heard.append)) == []  # type: ignore[arg-type]
+
+
+def test_a_wrong_parameter_is_said_by_whoever_runs_it() -> None:
+    with pytest.raises(UsageError, match="no parameter 'mice'"):
+        list(report.run_all({"convergence": {"mice": 1}}, lambda _: None))
 
 
 def test_the_swarm_of_ordered_groups_says_what_it_found(run: Run) -> None:
