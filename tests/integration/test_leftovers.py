@@ -14,7 +14,7 @@ import zmq
 
 import gossamer
 from clients import run, seqs, take
-from gossamer.sdk import transport as transport_module
+from gossamer.sdk import outgoing
 from processes import until
 
 
@@ -176,7 +176,7 @@ def test_a_process_that_ends_without_closing_does_not_hang_and_has_sent_everythi
 
 
 def test_the_outgoing_buffer_is_bounded_in_bytes_too(broker, monkeypatch):
-    monkeypatch.setattr(transport_module, "BYTES_MAX", 10 * 2**20)
+    monkeypatch.setattr(outgoing, "BYTES_MAX", 10 * 2**20)
 
     async def main():
         async with gossamer.connect(broker.url) as client:
