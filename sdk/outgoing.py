@@ -23,15 +23,17 @@ PACKET_BYTES_MAX = 512 * 1024
 """A packet is filled up to here; one event may be larger."""
 EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
 """Published, and not logged yet."""
-FLYING_MAX = 8
-"""Packets that are on their way and not yet with the broker."""
+FLYING_MAX = 4
+"""Packets that are on their way and not yet with the broker. With more a publisher outruns its broker, and subscribers
+that would keep up read seconds behind (docs/performance.md)."""
 GATHER_NS = 2_000_000
 LOOK_NS = 200_000
 """How often a publisher that may send nothing looks whether it may: to look takes a poll and a lock."""
-SMALL_EVENTS_MAX, SMALL_BYTES_MAX, SMALL_FLYING_MAX = 4, 8 * 1024, 6
+SMALL_EVENTS_MAX, SMALL_BYTES_MAX, SMALL_FLYING_MAX = 4, 8 * 1024, 2
 """So many packets of so few events are followed by the next at once."""
-PATIENT_FLYING_MAX = 4
-"""And so many of those may be answered later: fewer, so that none of the next ever waits for such an answer."""
+PATIENT_FLYING_MAX = 2
+"""And so many of those may be answered later: the next leaves at once, too, and is not patient, so that nothing ever
+gathers behind an answer that takes its time."""
 
 
 class Outgoing:

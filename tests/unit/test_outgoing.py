@@ -83,12 +83,13 @@ def test_large_events_make_packets_of_few() -> None:
 
 def test_the_first_small_packets_are_patient() -> None:
     outgoing = welcomed()
-    patient = [each.patient for _ in range(SMALL_FLYING_MAX) for each in post(outgoing, EVENT)]
-    assert patient == [True] * PATIENT_FLYING_MAX + [False] * (SMALL_FLYING_MAX - PATIENT_FLYING_MAX), (
+    patient = [each.patient for _ in range(SMALL_FLYING_MAX + 1) for each in post(outgoing, EVENT)]
+    assert patient == [True] * PATIENT_FLYING_MAX + [False] * (SMALL_FLYING_MAX + 1 - PATIENT_FLYING_MAX), (
         "so that no event waits behind an answer that takes its time"
     )
+    assert False in patient
     assert not outgoing.owed, "the last of them has all answered"
-    sent(outgoing, SMALL_FLYING_MAX - 1)
+    sent(outgoing, SMALL_FLYING_MAX)
     assert post(outgoing, EVENT)[0].patient
     assert outgoing.owed
 
