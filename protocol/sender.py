@@ -199,10 +199,10 @@ class Sender:
         self._sent(outgoing)
         if outgoing.numbers is not None:
             self._extend(outgoing)
-        if alone:
-            self._free(outgoing, everything=True)
-        elif outgoing.acks and max(outgoing.acks.values()) >= packet.last:
-            self._free(outgoing)  # it was published elsewhere before, and they have said so
+        # It may have been published elsewhere before, and others have said that they have it.
+        known = outgoing.acks and max(outgoing.acks.values()) >= packet.last
+        if outgoing.unlogged and (alone or known):
+            self._free(outgoing, everything=alone)
         return [packet]
 
     def abandon(self, stream: StreamId) -> bool:

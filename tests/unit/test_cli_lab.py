@@ -228,7 +228,7 @@ def test_experiments_run_side_by_side_and_what_each_takes_is_its_own() -> None:
     assert all(taken.cpu_s > 0 for _, taken in found.values())
     assert heard, "how far they are is told while they run"
     assert heard[-1] == {}
-    assert list(report.run_all({}, heard.append)) == []  # type: ignore[arg-type]
+    assert list(report.run_all({}, heard.append)) == []
 
 
 def test_a_wrong_parameter_is_said_by_whoever_runs_it() -> None:
