@@ -218,8 +218,14 @@ class Checker(Observer):
                 raise Violation("collected unseen", f"{node} was told that {event} is gone, which is owed to it", event)
 
     def _is_kept_for(self, life: Life, event: EventId, published: Published, at_s: float) -> bool:
-        """A logger that comes late takes what is left; everyone else is owed what was published in its time."""
-        return not life.logger and life.owed(event, published) and at_s - published.at_s < self.expire_s
+        """A logger that comes late takes what is left; everyone else is owed what was published in its time. But who
+        leaves is not waited for in what comes after (rpbcast §5.2), and may be cut off from the loggers for long."""
+        return (
+            life.status in WAITED_FOR
+            and not life.logger
+            and life.owed(event, published)
+            and at_s - published.at_s < self.expire_s
+        )
 
     def _in_order(self, life: Life, stream: StreamId, first: int, last: int) -> None:
         expected = life.next.get(stream)

@@ -16,6 +16,7 @@ from gossamer.protocol.effects import Compact, Deliver, Stored
 from gossamer.protocol.handover import Handover
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import Log, LoggerRole
+from gossamer.protocol.membership import Membership
 from gossamer.protocol.node import Node
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair
@@ -306,6 +307,20 @@ def compact_before_it_is_safe(node: Node) -> None:
         become(node.logger, Hasty)
 
 
+@mutant(RARE)
+def leave_through_anybody(node: Node) -> None:
+    """Who leaves is gone when as many have heard of it as it takes to join, though no logger has written it down."""
+
+    class Hasty(Membership):
+        __slots__ = ()
+
+        @property
+        def _is_told_enough(self) -> bool:
+            return self._is_sponsored_enough
+
+    become(node.membership, Hasty)
+
+
 @mutant(MUTANTS)
 def forget_members_at_restart(node: Node) -> None:
     """A logger starts again without those it has to wait for."""
@@ -351,6 +366,79 @@ def let_go_before_others_have_it(node: Node) -> None:
 
     if node.handover is not None:
         become(node.handover, Hasty)
+
+
+@mutant(RARE)
+def count_on_who_goes_as_well(node: Node) -> None:
+    """A logger that is to leave believes those that may have resigned at the same time, and goes."""
+
+    class Trusting(Membership):
+        __slots__ = ()
+
+        @property
+        def is_released(self) -> bool:
+            return True
+
+    class Remembering(Stability):
+        __slots__ = ()
+
+        def forget(self, node: NodeId) -> None:
+            pass
+
+    class Hasty(Handover):
+        __slots__ = ()
+
+        def resign(self) -> bool:
+            become(self._stability, Remembering)
+            try:
+                return super().resign()
+            finally:
+                become(self._stability, Stability)
+
+    become(node.membership, Trusting)
+    if node.handover is not None:
+        become(node.handover, Hasty)
+
+
+@mutant(RARE)
+def resign_for_good(node: Node) -> None:
+    """A logger that has resigned leaves it at that, though all others have, too."""
+
+    class Stubborn(Membership):
+        __slots__ = ()
+
+        def resume_office(self) -> None:
+            pass
+
+    become(node.membership, Stubborn)
+
+
+@mutant(RARE)
+def take_promises_along(node: Node) -> None:
+    """A logger leaves without a word about the numbers that it has promised."""
+
+    class Silent(Handover):
+        __slots__ = ()
+
+        def _has_told_promises(self) -> bool:
+            return True
+
+    if node.handover is not None:
+        become(node.handover, Silent)
+
+
+@mutant(RARE)
+def take_bookmarks_along(node: Node) -> None:
+    """A logger leaves without a word about how far durable subscriptions are."""
+
+    class Silent(Handover):
+        __slots__ = ()
+
+        def _has_told_bookmarks(self) -> bool:
+            return True
+
+    if node.handover is not None:
+        become(node.handover, Silent)
 
 
 @mutant(MUTANTS)

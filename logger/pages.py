@@ -196,7 +196,12 @@ class Pages:
         self, positions: Mapping[StreamId, int], group: str | None = None, others: int = 0, *, over: bool = True
     ) -> int:
         """A cursor: nothing beyond these positions has a lower number, or that one. Streams that are not named count
-        from the cursor `others` on, those that are over only with `over`; with a group, only its streams do."""
+        from the cursor `others` on, those that are over only with `over`; with a group, only its streams do.
+
+        It may be lower than need be: of a stream that is not named its first packet counts though that was collected
+        (`streams.number`; to look for the first that is left would be to look through all of them), and of one that is
+        named, what was collected and is not swept yet. Whoever reads drops what it has had.
+        """
         with self.snapshot() as connection:
             retired = RetiredStreams()
             for issuer, ranges in () if over else connection.exec_driver_sql(_RETIRED):

@@ -233,10 +233,12 @@ class Recover(_Message, frozen=True, tag=7):
 
 class Gone(_Message, frozen=True, tag=8):
     """A logger's answer. `void`: by agreement these will never exist. Otherwise this logger collected them; they are
-    gone once every logger says so."""
+    gone once every logger says so. Not `collected`: the answer to one that is to keep them, which is that I do not,
+    whoever had them."""
 
     spans: Spans
     void: bool
+    collected: bool = True
 
 
 class Busy(_Message, frozen=True, tag=9):
@@ -361,7 +363,8 @@ class Checkout(_Message, frozen=True, tag=22):
 
 
 class CheckedOut(_Message, frozen=True, tag=23):
-    """A logger's answer to the `Checkout` of that epoch and last number; a grant is on its disk."""
+    """A logger's answer to the `Checkout` of that epoch and last number; a grant is on its disk. Between loggers,
+    of which one is to leave: what is promised there (`granted`), and the other's answer."""
 
     stream: StreamId
     epoch: Version
@@ -406,7 +409,8 @@ class Recalled(_Message, frozen=True, tag=37):
 class Bookmark(_Message, frozen=True, tag=38):
     """A durable subscription, at that epoch, has taken each of these streams up to there: what changed since the last
     version that the receiver has confirmed; `whole`: it has confirmed none, and what it knew before does not count, if
-    that is of no later epoch than `after`: the one known at the beginning, or its own, once the client has it."""
+    that is of no later epoch than `after`: the one known at the beginning, or its own, once the client has it. From a
+    logger that is to leave: this is on its disk, and was confirmed."""
 
     name: NodeId
     epoch: Version

@@ -9,6 +9,8 @@ its *bookmark*, the seq up to which it has taken each stream of its group, which
                 with a higher epoch; when that is on disk at the loggers it has it
     mark        the broker tells what was taken, batched, until each logger has it on disk
     detach      the last of it is told, and the bookmark stays; or the subscription is forgotten
+    hand over   a logger that is to leave tells the others its bookmarks, and confirms nothing more: it may be the only
+                one that some brokers have told
 
 Whoever attaches takes it over: an epoch that is not the latest counts no more, and whoever had it hears of that. There
 are bits of its holder in an epoch, so that a client which comes to another broker is told whether somebody else has had
@@ -135,6 +137,19 @@ class Held:
     def forget(self, stream: StreamId) -> None:
         self.vector.pop(stream, None)
         self.changed.pop(stream, None)
+
+    def is_with(self, logger: NodeId) -> bool:
+        return self.confirmed.get(logger, 0) >= self.version
+
+    def told(self, name: NodeId, logger: NodeId) -> Bookmark:
+        """What a logger has not confirmed yet, or as much of it as goes into a message."""
+        confirmed = self.confirmed.get(logger, 0)
+        streams, version = self.untold(confirmed), self.version
+        if len(streams) > ENTRIES_MAX:  # a version is told whole or not at all
+            version = self.changed[streams[ENTRIES_MAX]] - 1
+            streams = [stream for stream in streams[:ENTRIES_MAX] if self.changed[stream] <= version]
+        vector = tuple(Position(stream, self.vector[stream]) for stream in streams)
+        return Bookmark(name, self.epoch, version, vector, confirmed == 0, self.after)
 
     def untold(self, confirmed: int) -> list[StreamId]:
         """What has changed since a version, oldest first."""
@@ -327,16 +342,9 @@ class Durables:
     def _tell(self, name: NodeId, held: Held) -> None:
         fading = self._ctx.now > held.told_at + self._ctx.config.expire_s / 4  # it must be heard of now and then
         for logger in self._loggers:
-            confirmed = held.confirmed.get(logger, 0)
-            if confirmed >= held.version and not fading:
-                continue
-            streams, version = held.untold(confirmed), held.version
-            if len(streams) > ENTRIES_MAX:  # a version is told whole or not at all
-                version = held.changed[streams[ENTRIES_MAX]] - 1
-                streams = [stream for stream in streams[:ENTRIES_MAX] if held.changed[stream] <= version]
-            vector = tuple(Position(stream, held.vector[stream]) for stream in streams)
-            self._ctx.send(logger, Bookmark(name, held.epoch, version, vector, confirmed == 0, held.after))
-            held.told_at = self._ctx.now
+            if fading or not held.is_with(logger):
+                self._ctx.send(logger, held.told(name, logger))
+                held.told_at = self._ctx.now
 
     def _settle(self, name: NodeId, held: Held) -> None:
         """See whether enough loggers have it on disk to go on, or to let go."""
@@ -354,7 +362,7 @@ class Durables:
 class Bookmarks:
     """A logger's side: the bookmarks on its disk, and what waits for them."""
 
-    __slots__ = ("_ctx", "_epochs", "_marked", "_membership", "_save", "_stability", "positions")
+    __slots__ = ("_ctx", "_epochs", "_handed", "_marked", "_membership", "_save", "_stability", "positions")
 
     def __init__(
         self,
@@ -372,8 +380,10 @@ class Bookmarks:
         self._epochs = {member.node: member.freshness for member in found.members if member.status == "durable"}
         """The last whose beginning was told."""
         self.positions = {name: dict(vector) for name, vector in found.bookmarks.items()}
-        self._marked = dict.fromkeys(self.positions)
-        """Those of which it was told where they are."""
+        self._marked = {name: self._epochs.get(name, 0) for name in self.positions}
+        """Those of which it was told where they are, and in which epoch that was."""
+        self._handed: dict[NodeId, Held] | None = None
+        """Of a logger that is about to leave: what was confirmed to brokers, and which logger has how much of that."""
 
     def on_recall(self, sender: NodeId, message: Recall) -> None:
         record = self._membership.table.get(message.name)
@@ -407,14 +417,80 @@ class Bookmarks:
         return True
 
     def _on_saved(self, sender: NodeId, message: Bookmark, anew: bool) -> None:
+        self._take(message, anew)
+        if self._handed is None and self._membership.own.logger:
+            self._ctx.send(sender, Bookmarked(message.name, message.epoch, message.version))
+
+    def _take(self, message: Bookmark, anew: bool) -> None:
         known = self.positions.setdefault(message.name, {})
-        self._marked[message.name] = None
+        self._marked[message.name] = message.epoch
         if anew:
             known.clear()
         for stream, last in ((position.stream, position.last) for position in message.vector):
             if last > known.get(stream, -1):
                 known[stream] = last
+
+    # A logger leaves ------------------------------------------------------------------------------------------------
+
+    def hand_over(self) -> bool:
+        """Whether all other loggers have on disk what was confirmed here; those that do not are told, of some at a
+        time. All, because any of them may be the one that is asked in the end; and meanwhile nothing is confirmed, or
+        there would always be more to tell."""
+        if self._handed is None:
+            self._handed = {}
+        count = 0
+        for name, epoch in self._marked.items():
+            held, record = self._handed.get(name), self._membership.table.get(name)
+            if record is None:
+                continue  # nobody knows it
+            if held is None or held.epoch != epoch:
+                held = self._handed[name] = Held(epoch, epoch, dict(self.positions[name]), False, self._ctx.round)
+            for logger in self._membership.loggers:
+                if not held.is_with(logger) and count < MARKS_A_ROUND:
+                    count += 1
+                    self._ctx.send(logger, Roster((), (record,), False))
+                    self._ctx.send(logger, held.told(name, logger))
+        return not count
+
+    def keep(self) -> None:
+        """It stays, or has not begun to leave."""
+        self._handed = None
+
+    def on_handed(self, sender: NodeId, message: Bookmark) -> None:
+        """Another logger is to leave, and this is on its disk. Of a later epoch than ours it counts instead of ours, of
+        the same one beside it; of an earlier one, or if the subscription is forgotten, ours is better. Who does not
+        know the subscription yet is told again: it must be waited for, and the next epoch must be above this one."""
+        name, begun = message.name, self._epochs.get(message.name, 0)
+        record = self._membership.table.get(name)
+        if record is None or record.freshness < message.epoch or not self._membership.own.logger:
+            return
+        answer = Bookmarked(name, message.epoch, message.version)
+        if record.status == "left" and record.freshness > message.epoch:
+            self._ctx.send(sender, answer)
+            return
+        if message.epoch < begun:
+            self._save(Marked(name, ()), lambda: self._ctx.send(sender, answer))  # when ours is on disk
+            return
+        anew = message.whole and begun < message.epoch
+        if anew:
+            self._epochs[name] = message.epoch
+            self._save(Marked(name, None), None)
+        self._save(Marked(name, message.vector), lambda: self._on_taken_over(sender, message, anew))
+
+    def _on_taken_over(self, sender: NodeId, message: Bookmark, anew: bool) -> None:
+        self._take(message, anew)
+        held = (self._handed or {}).get(message.name)
+        if held is not None and held.epoch == message.epoch:  # this one is to leave, too, and counted on
+            held.mark(self.positions[message.name])
         self._ctx.send(sender, Bookmarked(message.name, message.epoch, message.version))
+
+    def on_bookmarked(self, logger: NodeId, message: Bookmarked) -> None:
+        """Another logger has what we are to hand over."""
+        held = (self._handed or {}).get(message.name)
+        if held is not None and held.epoch == message.epoch:
+            held.confirmed[logger] = max(message.version, held.confirmed.get(logger, 0))
+
+    # What comes and goes --------------------------------------------------------------------------------------------
 
     def on_record(self, member: Member, known: Member | None) -> None:
         """It is waited for while it is there; a bookmark that is forgotten is not needed any more."""
@@ -428,9 +504,11 @@ class Bookmarks:
             self._save(Marked(name, None), None)
 
     def retire(self, stream: StreamId) -> None:
-        for vector in self.positions.values():
+        for name, vector in self.positions.items():
             if not _names_what_is_over(vector, group_of(stream)):
                 vector.pop(stream, None)
+                if self._handed and name in self._handed:
+                    self._handed[name].forget(stream)
 
     def forget(self, stream: StreamId) -> None:
         """It is over, and no logger has anything of it any more: nobody can come back to it."""

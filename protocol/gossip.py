@@ -59,6 +59,17 @@ class Answers:
             self._ctx.send(requester, Repair(chosen))
         return tuple(collected)
 
+    def absent(self, lacks: Iterable[Span]) -> tuple[Span, ...]:
+        """What is not at hand of some spans."""
+        spans = []
+        for span in lacks:
+            absent = IntervalSet(span.ranges)
+            for packet in [packet for part in span.ranges for packet in self.find(span.stream, *part)]:
+                absent.remove(packet.first, packet.last)
+            if absent:
+                spans.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
+        return tuple(spans)
+
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """What is at hand of a span: recent, or our own and not logged yet."""
         found = self._buffer.find(stream, first, last)

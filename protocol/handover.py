@@ -14,6 +14,15 @@ A logger that leaves for good says first that it is none any more, and goes when
 without `replicas`, too, where each logger keeps everything: what one alone has on disk may have been acknowledged for
 that. Where fewer than `loggers_min` others would be left, it stays what it is until there are more.
 
+Two may resign at the same time, each counting on the other. So what another has on disk counts only if it says so
+knowing that this one is no logger any more, and one that has resigned goes when `loggers_min` loggers know of it: who
+knows does not resign if it is needed. And when too few are left after all, the first by name of those that have
+resigned is a logger again, and stays.
+
+What it has promised to named publishers it tells the others before it resigns, and promises no more: from then on
+theirs is the majority that is asked (protocol/numbering.py). So it does with the bookmarks of durable subscriptions, of
+which it may be the only one to know the last, or any (protocol/durable.py).
+
     over        Nobody speaks of streams that are over but the loggers that have them. When loggers come or go each
                 tells those that are to keep such a stream what it has of it, until they say that they have it, too.
                 What is on a disk already stays there until it is collected: somebody may be about to read it.
@@ -22,8 +31,9 @@ that. Where fewer than `loggers_min` others would be left, it stays what it is u
 from collections.abc import Callable
 
 from gossamer.messages.ids import NodeId, StreamId
-from gossamer.messages.wire import RANGES_MAX, Kept, Span
+from gossamer.messages.wire import RANGES_MAX, CheckedOut, Kept, Span
 from gossamer.protocol.context import Context
+from gossamer.protocol.durable import Bookmarks
 from gossamer.protocol.effects import Moved
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.intervals import IntervalSet
@@ -35,13 +45,15 @@ from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
 
+UNKNOWN = (-1, -1)
+
 
 class Handover:
     """What comes to this logger, and what goes."""
 
     __slots__ = (
-        "_buffer", "_ctx", "_going", "_logger", "_membership", "_mending", "_mine", "_offers", "_placement",
-        "_receiver", "_stability", "_touch",
+        "_bookmarks", "_buffer", "_ctx", "_going", "_informed", "_logger", "_membership", "_mending", "_mine",
+        "_offers", "_placement", "_receiver", "_stability", "_touch",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +63,7 @@ class Handover:
         placement: Placement,
         logger: LoggerRole,
         mending: Mending,
+        bookmarks: Bookmarks,
         receiver: Receiver,
         buffer: GossipBuffer,
         stability: Stability,
@@ -62,6 +75,7 @@ class Handover:
         self._placement = placement
         self._logger = logger
         self._mending = mending
+        self._bookmarks = bookmarks
         self._receiver = receiver
         self._buffer = buffer
         self._stability = stability
@@ -72,6 +86,8 @@ class Handover:
         """On its way out of the store."""
         self._offers: dict[StreamId, dict[NodeId, None]] = {}
         """Streams that are over, and which of those that are to keep them have them; until all do."""
+        self._informed: dict[StreamId, dict[NodeId, tuple[int, int]]] = {}
+        """What others know to be promised to named publishers, by epoch and number."""
 
     def on_opened(self, stream: Stream) -> None:
         if self._placement.is_mine(stream.id):
@@ -132,29 +148,91 @@ class Handover:
         if have:
             self._ctx.send(sender, Kept(tuple(have)))
 
+    def resign(self) -> bool:
+        """Whether this logger is none any more, and goes when others have what it has. It is one again if there turn
+        out to be too few without it: another has resigned as well, or is gone for good."""
+        membership = self._membership
+        resigns = self.may_resign
+        if resigns:
+            self._logger.promises = False
+        else:
+            self.stay()
+        if resigns and membership.own.logger:
+            told = self._has_told_promises(), self._has_told_bookmarks()
+            if not all(told):
+                return False
+            for node in membership.loggers:
+                self._stability.forget(node)  # it says it all again when it knows
+            self._offers.clear()
+            membership.resign()
+            self.on_loggers()
+        elif not resigns and not membership.own.logger and membership.is_first_to_return:
+            membership.resume_office()
+            self.on_loggers()
+        return resigns
+
+    def stay(self) -> None:
+        """Promise numbers, and confirm bookmarks, as any logger does."""
+        self._logger.promises = True
+        self._bookmarks.keep()
+
+    def on_promised(self, sender: NodeId, message: CheckedOut) -> None:
+        """Another is about to resign, and this is promised there; or it answers what is promised at its own."""
+        stream = message.stream
+        if message.granted:
+            self._logger.on_promised(message)
+            self._logger.when_saved(lambda: self._ctx.send(sender, self._logger.promised(stream, False)))
+        elif stream in self._logger.logs:
+            self._informed.setdefault(stream, {})[sender] = message.promised_epoch, message.promised_last
+
+    def _has_told_promises(self) -> bool:
+        """Whether most of the others know what was promised here: they are all who will be asked from now on, and two
+        majorities share one that knows (protocol/numbering.py). Those that do not are told."""
+        known, loggers = True, self._membership.loggers
+        for name, log in self._logger.logs.items():
+            if log.promise is not None:
+                promised, informed = (log.promise.epoch, log.promise.last), self._informed.get(name, {})
+                unaware = [node for node in loggers if informed.get(node, UNKNOWN) < promised]
+                if len(unaware) * 2 >= len(loggers):
+                    known = False
+                    for node in unaware:
+                        self._ctx.send(node, self._logger.promised(name, True))
+        return known or self._is_alone
+
+    def _has_told_bookmarks(self) -> bool:
+        return self._bookmarks.hand_over()
+
     @property
     def may_resign(self) -> bool:
-        """Whether there are loggers enough without this one; or it has nothing that others should have."""
-        enough = len(self._membership.loggers) >= self._ctx.config.loggers_min
-        return enough or not any(log.committed for log in self._logger.logs.values())
+        """Whether there are loggers enough without this one."""
+        return len(self._membership.loggers) >= self._ctx.config.loggers_min or self._is_alone
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left that others are to keep."""
+        """Whether nothing is left that others are to keep, and they know that it is theirs."""
+        if not self._membership.is_released and not self._is_alone:
+            return False
         return not self._offers and not any(self._is_left(name, log) for name, log in self._logger.logs.items())
 
     @property
     def waits_for(self) -> str:
         """What holds a logger that is to leave, in words; nothing if it may go."""
         loggers, needed = self._membership.loggers, self._ctx.config.loggers_min
-        if self._membership.own.logger and not self.may_resign:
+        if not self.may_resign:
             return f"more loggers: {len(loggers)} would be left, and each event is to be on {needed}"
         if self.done:
             return ""
         left = [(name, log) for name, log in self._logger.logs.items() if self._is_left(name, log)]
         lacking = [node for node in loggers if any(not self._is_with(node, *each) for each in left)]
         lacking += [node for node in loggers if any(node not in having for having in self._offers.values())]
-        return f"{', '.join(dict.fromkeys(lacking)) or 'another logger'} to keep what is only here"
+        if not lacking:
+            return f"{', '.join(loggers)} to know that it goes"
+        return f"{', '.join(dict.fromkeys(lacking))} to keep what is only here"
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether there is nobody to be a logger for, and nothing to keep."""
+        return not self._membership.others and not any(log.committed for log in self._logger.logs.values())
 
     @property
     def _is_spread(self) -> bool:
@@ -168,7 +246,7 @@ class Handover:
         if log.retired or not log.committed or self._placement.is_mine(name):
             return False
         keepers = self._placement.others(name)
-        return bool(keepers) and all(self._is_with(node, name, log) for node in keepers)
+        return len(keepers) >= self._ctx.config.loggers_min and all(self._is_with(node, name, log) for node in keepers)
 
     def _is_with(self, node: NodeId, name: StreamId, log: Log) -> bool:
         """Whether another has on disk all of a stream that we have."""

@@ -115,8 +115,7 @@ class Links:
 
     __slots__ = (
         "_bytes_per_s", "_ctx", "_due", "_epoch", "_is_logger", "_is_safe", "_links", "_movable", "_patience_s",
-        "_saturated",
-        "_window", "enabled",
+        "_window", "enabled", "saturated",
     )  # fmt: skip
 
     def __init__(
@@ -133,25 +132,21 @@ class Links:
         eager = config.link_policy == "eager" and self._bytes_per_s is None
         self._patience_s = config.link_patience_s if eager else 0.0
         self._links: dict[NodeId, Link] = {}
-        self._saturated: dict[NodeId, Link] = {}
+        self.saturated: dict[NodeId, Link] = {}
+        """Those on which anything waits."""
         self._movable: dict[NodeId, Link] = {}
         """Saturated links that may admit something again."""
         self._due = NEVER
         self._epoch = ctx.incarnation << 20
         self.enabled = self._window is not None or self._bytes_per_s is not None
 
-    @property
-    def saturated(self) -> bool:
-        """Whether anything waits."""
-        return bool(self._saturated)
-
     def is_saturated(self, node: NodeId) -> bool:
         """Whether anything waits for one peer."""
-        return node in self._saturated
+        return node in self.saturated
 
     def waiting(self) -> dict[NodeId, tuple[int, int]]:
         """Events and bytes that wait for each saturated link."""
-        return {node: (len(link.buffer), link.buffer.bytes) for node, link in self._saturated.items()}
+        return {node: (len(link.buffer), link.buffer.bytes) for node, link in self.saturated.items()}
 
     # Out ------------------------------------------------------------------------------------------------------------
 
@@ -196,7 +191,7 @@ class Links:
         self, node: NodeId, link: Link, message: Data | Repair, packets: Iterable[tuple[Packet, list[Head]]]
     ) -> None:
         way: _Way = (message.origin, message.hops) if isinstance(message, Data) else (None, 0)
-        self._saturated[node] = link
+        self.saturated[node] = link
         self._arm(link)
         if self._patience_s:
             head = link.buffer.peek()
@@ -246,12 +241,12 @@ class Links:
 
     def passing(self, packet: Packet) -> None:
         """An event has come to this node: what it obsoletes need not wait for any link any more."""
-        if not self._saturated or not self._ctx.config.group(group_of(packet.stream)).purging:
+        if not self.saturated or not self._ctx.config.group(group_of(packet.stream)).purging:
             return
         if self._ctx.config.link_policy not in ("eager", "lazy"):
             return
         for (seq, _), head in zip(packet.encoded(), self._heads(packet), strict=False):
-            for link in self._saturated.values():
+            for link in self.saturated.values():
                 self._note(link, link.buffer.passing(packet.stream, seq, head))
 
     def _heads(self, packet: Packet) -> list[Head]:
@@ -337,7 +332,7 @@ class Links:
 
     def forget(self, node: NodeId) -> None:
         """It has left."""
-        for links in (self._links, self._saturated, self._movable):
+        for links in (self._links, self.saturated, self._movable):
             links.pop(node, None)
 
     def on_round(self) -> None:
@@ -346,7 +341,7 @@ class Links:
             if link.taken < link.probed:  # what was not probed yet is less than a quarter, and closes no window
                 link.probed = link.sent
                 self._ctx.send(node, Sent(link.epoch, link.sent))
-        for link in self._saturated.values():
+        for link in self.saturated.values():
             self._settle(link)
 
     def _settle(self, link: Link) -> None:
@@ -363,14 +358,14 @@ class Links:
                 self._mark(link, event.stream, event.seq, (_by(event.stream, nearest), True))
 
     def next_deadline(self) -> float:
-        return self._due if self._saturated else NEVER
+        return self._due if self.saturated else NEVER
 
     # Draining -------------------------------------------------------------------------------------------------------
 
     def _drain_movable(self) -> None:
         movable, self._movable = self._movable, {}
         if self._due <= self._ctx.now:
-            movable, self._due = self._saturated, NEVER
+            movable, self._due = self.saturated, NEVER
         for node, link in list(movable.items()):
             ready_at = self._ready_at(link)
             if ready_at is None or ready_at <= self._ctx.now:
@@ -385,7 +380,7 @@ class Links:
                 self._ctx.send(node, message)
             self._probe(node, link)
         if not link.buffer and not link.marks:
-            self._saturated.pop(node, None)
+            self.saturated.pop(node, None)
         else:
             self._arm(link)
 

@@ -119,7 +119,8 @@ class LoggerRole:
     __slots__ = (
         "_acknowledge", "_ages", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_placement",
         "_put_off", "_reads", "_requesters", "_retired", "_scanning", "_served", "_served_at", "_stability", "_token",
-        "_tokens", "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_forgotten", "on_moved", "seeks",
+        "_tokens", "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_forgotten", "on_moved", "promises",
+        "seeks",
     )  # fmt: skip
 
     def __init__(
@@ -138,6 +139,8 @@ class LoggerRole:
         self.seeks: Callable[[StreamId, int, int], list[Range]] = lambda *_: []
         """What of a span is not on disk, and asked for of other loggers (protocol/mending.py)."""
         self.on_moved: Callable[[StreamId], None] = lambda _: None
+        self.promises = True
+        """Whether named publishers get numbers from us."""
         self._ctx = ctx
         self._buffer = buffer
         self._stability = stability
@@ -330,7 +333,7 @@ class LoggerRole:
             self._spend(sender, len(runs) + len(from_disk) + len(collected) + len(never), packets[before:])
         self._send_packets(sender, packets)
         if gone:
-            self._ctx.send(sender, Gone(tuple(gone), False))
+            self._ctx.send(sender, Gone(tuple(gone), False, not keeps))
         if void:
             self._ctx.send(sender, Gone(tuple(void), True))
         if load and (sender in self._loads.values() or len(self._loads) >= LOADS_MAX):
@@ -456,7 +459,9 @@ class LoggerRole:
 
     def on_checkout(self, sender: NodeId, message: Checkout) -> None:
         """Promise a block of numbers, durably: to a higher epoch than any before, or the holder's next, and never one
-        that reaches back."""
+        that reaches back. Who is about to hand over what it has promised promises nothing more."""
+        if message.epoch != READ and not self.promises:
+            return
         log = self.log(message.stream)
         promise = log.promise or Promise(message.stream, READ, "", -1)
         held = (message.epoch, message.holder) == (promise.epoch, promise.holder)
@@ -475,6 +480,20 @@ class LoggerRole:
             self.save(promise, lambda: self._ctx.send(sender, answer))
         else:
             self._ctx.send(sender, answer)
+
+    def promised(self, stream: StreamId, granted: bool) -> CheckedOut:
+        """What is promised here, for another logger."""
+        promise = self.log(stream).promise or Promise(stream, READ, "", -1)
+        known = promise.epoch, promise.last
+        return CheckedOut(stream, *known, granted, *known, promise.holder, promise.floor)
+
+    def on_promised(self, told: CheckedOut) -> None:
+        """A logger that is about to leave has promised this: from now on we have, too."""
+        log = self.log(told.stream)
+        known = (log.promise.epoch, log.promise.last) if log.promise is not None else (READ, -1)
+        if known < (told.promised_epoch, told.promised_last):
+            log.promise = Promise(told.stream, told.promised_epoch, told.holder, told.promised_last, told.floor)
+            self.save(log.promise)
 
     def on_return(self, message: Return) -> None:
         """Its holder will not use the rest of its block: the next one begins there, and leaves no gap."""

@@ -5,6 +5,9 @@ element-wise maximum over the sponsors is `t_join`, the time from which the join
 enough: a logger applies a sponsor's acknowledgements only while it knows every member that the sponsor knows, so
 before anything after t_join can be collected the logger has learnt of the joiner, and waits for it as well.
 
+Who leaves asks in the same way, and is not gone before a logger has written it down, if there is one: nobody else may
+be left to tell (docs/decisions/sponsors.md).
+
 Records spread by signature (protocol/signature.py). Of two records of one member the fresher counts; freshness is the
 incarnation at first and grows with every transition, so that an old life never overrules a new one. At equal freshness
 the graver status counts: that is how a member that has been silent for too long is expelled.
@@ -23,6 +26,8 @@ PATIENCE_ROUNDS = 3
 FRESHNESS_MAX = 2**62
 """Far beyond any incarnation and its transitions; a record at the end of the numbers could never be overruled."""
 
+UNKNOWN = (-1, 0)
+"""The rank of no record."""
 GRAVITY = {"member": 0, "durable": 0, "disconnected": 1, "left": 2}
 
 TRANSITIONS: dict[tuple[Status, str], Status] = {
@@ -50,14 +55,15 @@ class _Views(NamedTuple):
     others: tuple[NodeId, ...]
     loggers: tuple[NodeId, ...]
     durables: tuple[NodeId, ...]
+    alone: bool
 
 
 class Membership:
     """The table of members, and this node's own way in and out."""
 
     __slots__ = (
-        "_begin", "_ctx", "_founded", "_on_record", "_peers", "_resume", "_retired", "_sponsored_round", "_sponsors",
-        "_t_join", "_vector", "_views", "introduced", "own", "status", "table",
+        "_begin", "_ctx", "_founded", "_on_record", "_peers", "_resigned", "_resume", "_retired", "_sponsored_round",
+        "_sponsors", "_t_join", "_vector", "_views", "_witnesses", "introduced", "own", "status", "table",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +97,10 @@ class Membership:
         self._t_join: dict[StreamId, int] = {}
         self._retired: tuple[Retired, ...] = ()
         self._views: _Views | None = None
+        self._resigned: dict[NodeId, None] = {}
+        """Those that were loggers, and are about to leave."""
+        self._witnesses: dict[NodeId, None] = {}
+        """Of our own resignation: those that were loggers when they knew of it."""
 
     # This node's own life -------------------------------------------------------------------------------------------
 
@@ -123,8 +133,16 @@ class Membership:
 
     def resign(self) -> None:
         """A logger that is about to leave is none any more: others are to keep what it kept."""
-        if self.own.logger:
-            self.own = Member(self._ctx.node, "member", self.own.freshness + 1, False, self.own.address)
+        self._serve(False)
+
+    def resume_office(self) -> None:
+        """It is one again: there are too few without it."""
+        self._serve(True)
+
+    def _serve(self, logger: bool) -> None:
+        if self.own.logger != logger:
+            self._witnesses.clear()
+            self.own = Member(self._ctx.node, "member", self.own.freshness + 1, logger, self.own.address)
             self.merge(self.own)
             self._ctx.multicast(self.active, Roster((), (self.own,), False))
 
@@ -148,18 +166,23 @@ class Membership:
 
     def call(self) -> None:
         """Ask (again) to be let in or out; each round until it is granted."""
-        if self.status in ("joining", "leaving", "disconnecting"):
+        if self.status == "joining" or self._goes:
             self._grant_if_enough()
         if self.pending:
             everyone = tuple(dict.fromkeys(self._peers + self.active))
             self._ctx.multicast(everyone, Join(self.own, self._resuming))
+        elif self.is_resigned and not self.is_released:
+            unaware = tuple(node for node in self.loggers if node not in self._witnesses and node in self.active)
+            self._ctx.multicast(unaware, Join(self.own))
 
     @property
     def pending(self) -> bool:
         """Whether there is something to ask the others for."""
-        return self.status in ("joining", "leaving", "disconnecting") or (
-            self.status == "member" and not self.introduced
-        )
+        return self.status == "joining" or self._goes or (self.status == "member" and not self.introduced)
+
+    @property
+    def _goes(self) -> bool:
+        return self.status in RECORDED
 
     @property
     def _resuming(self) -> bool:
@@ -190,6 +213,9 @@ class Membership:
     def on_join(self, sender: NodeId, message: Join) -> bool:
         """Take note of a transition; True if the sender may be told so (only full members sponsor)."""
         if message.member.node != sender or self.status != "member":
+            if message.member.node == sender and self._goes and message.member.status != "member":
+                self.merge(message.member)  # else two that go would wait for each other
+                self._ctx.send(sender, Roster((), (self.own,), False))
             return False
         if not self.introduced and not self._founded and not message.member.logger:
             return False  # a new logger that has found nobody yet: it would found a second mesh
@@ -211,7 +237,7 @@ class Membership:
         self._ctx.send(node, Sponsor(message.member.freshness, members, vector, retired))
 
     def on_sponsor(self, sender: NodeId, message: Sponsor) -> None:
-        if message.freshness != self.own.freshness or not self.pending:
+        if message.freshness != self.own.freshness or not (self.pending or self.is_resigned):
             return
         for position in message.vector:
             self._t_join[position.stream] = max(position.last, self._t_join.get(position.stream, -1))
@@ -224,7 +250,12 @@ class Membership:
         for member in message.members:
             self.merge(member)
         if message.freshness != self.own.freshness or self.status in ("member", "outside", "disconnected"):
+            if message.freshness == self.own.freshness and self.is_logger(sender):
+                self._witnesses[sender] = None
             self._t_join.clear()
+            return
+        if self.status == "leaving" and (untold := self._untold(message.members)):
+            self._ctx.send(sender, Roster((), untold, False))  # or it would leave with us; and it is asked again
             return
         if sender not in self._sponsors:
             self._sponsors[sender] = None
@@ -235,15 +266,33 @@ class Membership:
         else:
             self._grant_if_enough()
 
+    def _untold(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
+        """What we know of the members, and one that knows these does not."""
+        theirs = {member.node: _rank(member) for member in members}
+        return tuple(member for member in self.table.values() if theirs.get(member.node, UNKNOWN) < _rank(member))
+
     def _grant_if_enough(self) -> None:
+        alone = self._goes and not self.active  # the others are going, too
+        if alone or (self._is_told_enough if self.status == "leaving" else self._is_sponsored_enough):
+            self._grant()
+
+    @property
+    def _is_sponsored_enough(self) -> bool:
         """k sponsors, or as many as there are: if no more answer for some rounds, there are no more (others may be
         joining themselves, and may not sponsor)."""
         answered = len(self._sponsors)
         patient = self._ctx.round < self._sponsored_round + PATIENCE_ROUNDS
         enough = answered >= self._ctx.config.sponsors and not self._resuming
         without_loggers = not self._resuming or not self.loggers  # to resume is to begin anew where there are none
-        if answered and (enough or not patient) and without_loggers:
-            self._grant()
+        return bool(answered) and (enough or not patient) and without_loggers
+
+    @property
+    def _is_told_enough(self) -> bool:
+        """Who joins is there to tell of itself, and who disconnects will be; who has left is not, and if all whom it
+        has told die before they tell others it is waited for for ever. So a logger is to have it on disk, and only
+        where there is none are k enough, or all that stay; one that does not answer is waited for."""
+        needed = min(self._ctx.config.sponsors, len(self.active))
+        return len(self._sponsors) >= needed and not any(node in self.loggers for node in self.active)
 
     def _grant(self) -> None:
         if self.status == "joining":
@@ -279,6 +328,11 @@ class Membership:
             elif self.status == "member":
                 self.return_fresher(member.freshness)
             return
+        resigned = known is not None and known.status == "member" and (known.logger or member.node in self._resigned)
+        if resigned and member.status == "member" and not member.logger:
+            self._resigned[member.node] = None
+        else:
+            self._resigned.pop(member.node, None)
         self.table.set(member.node, member)
         self._views = None
         self._on_record(member, known)
@@ -313,6 +367,7 @@ class Membership:
             tuple(member.node for member in here),
             tuple(member.node for member in here if member.logger),
             tuple(member.node for member in self.table.values() if member.status == "durable"),
+            not self._ctx.logger and not any(member.logger for member in here) and not self._faults(len(here)),
         )
         return self._views
 
@@ -324,6 +379,35 @@ class Membership:
     def has_loggers(self) -> bool:
         """Whether this mesh has stable storage at all."""
         return self._ctx.logger or bool(self.loggers)
+
+    @property
+    def faults(self) -> int:
+        """f: how many members may be lost with what they hold."""
+        return self._faults(len(self.others))
+
+    def _faults(self, others: int) -> int:
+        configured = self._ctx.config.faults
+        return others // 2 if configured is None else configured
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else is to keep anything: there are no loggers, and no member may be lost."""
+        return (self._views or self._viewed()).alone
+
+    @property
+    def is_resigned(self) -> bool:
+        """Whether this node was a logger, and is about to leave."""
+        return self._ctx.logger and not self.own.logger and self.status == "member"
+
+    @property
+    def is_released(self) -> bool:
+        """Whether enough loggers know that this one is none any more: they will not resign if they are needed."""
+        return sum(node in self._witnesses for node in self.loggers) >= self._ctx.config.loggers_min
+
+    @property
+    def is_first_to_return(self) -> bool:
+        """Of those that have resigned, whether it is this one that is to be a logger again if there are too few."""
+        return all(self._ctx.node <= node for node in self._resigned)
 
     @property
     def is_lost(self) -> bool:

@@ -3,7 +3,8 @@
 A row whose checksum is wrong is struck out by the store, and told. What it held counts as lacking: it is not served,
 and asked for, of the other loggers in turn and of members that may still have it in memory. What comes is written as if
 it were new. When everyone has said that it does not keep it, it is given up and told as gone. Everyone, because a
-logger that is about to leave is none any more, and may have what others are to keep.
+logger that is about to leave is none any more, and may have what others are to keep. A member says so only of what it
+has not in memory either: that word may be here long before what it sends.
 
 What a logger is to keep from now on, because another has left or come (protocol/handover.py), is had in the same way.
 """

@@ -63,6 +63,7 @@ from gossamer.protocol.closing import Closing
 from gossamer.protocol.comparing import Comparing
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
+from gossamer.protocol.cut_through import CutThrough
 from gossamer.protocol.dissemination import Dissemination
 from gossamer.protocol.durable import Bookmarks, Durables, is_durable
 from gossamer.protocol.effects import Effect, Over, Paged, Reason, Refused, Stored
@@ -160,6 +161,7 @@ class Node:
         self.seeker = Seeker(
             ctx, self.membership, self._on_agreed, self._closable, self.placement.leads, self.receiver.awaits
         )
+        self.cut_through = CutThrough(config, self.membership, self.sender, self.receiver)
         self.orphans = Orphans(ctx, self.membership, self.receiver, self.sender, self._announce)
         self.logger = (
             LoggerRole(
@@ -176,12 +178,11 @@ class Node:
         )
         self.mending: Mending | None = None
         self.handover: Handover | None = None
-        if self.logger is not None:
+        if self.logger is not None and self.bookmarks is not None:
             self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
             self.logger.seeks = self.mending.seeks
-            if self.bookmarks is not None:
-                self.logger.on_forgotten = self.bookmarks.forget
-            parts = (self.receiver, self.buffer, self.stability, self.exchange.touch)
+            self.logger.on_forgotten = self.bookmarks.forget
+            parts = (self.bookmarks, self.receiver, self.buffer, self.stability, self.exchange.touch)
             self.handover = Handover(ctx, self.membership, self.placement, self.logger, self.mending, *parts)
             self.logger.on_moved = self.handover.on_moved
             if config.replicas is not None:
@@ -343,7 +344,12 @@ class Node:
     def _on_forward(self, given: inputs.Forward) -> None:
         packet = given.packet
         stream = self.receiver.streams.get(packet.stream)
-        if stream is not None and stream.is_closed(packet.first, packet.last) and self.sender.on_sealed(stream.id):
+        if (
+            stream is not None
+            and not (stream.gaps is None and stream.never is None)  # as most often
+            and stream.is_closed(packet.first, packet.last)
+            and self.sender.on_sealed(stream.id)
+        ):
             return
         if self.membership.status != "member":
             reason = f"not a member, but {self.membership.status}"
@@ -423,6 +429,7 @@ class Node:
         self._departure = None
         self.membership.reconnect()
         if self.handover is not None:
+            self.handover.stay()
             self.handover.on_loggers()  # one that was about to leave is a logger again
         self._hurry()
         self.sender.hurry()
@@ -640,8 +647,8 @@ class Node:
                 if span.ranges:
                     self._learn(span.stream, span.ranges[-1][1])
             self.logger.on_recover(sender, message.lacks, message.keeps)
-        elif message.keeps:
-            self._ctx.send(sender, Gone(message.lacks, False))  # no logger, so it keeps nothing
+        elif message.keeps and (absent := self.answers.absent(message.lacks)):
+            self._ctx.send(sender, Gone(absent, False, False))  # no logger, so it keeps nothing
 
     def on_read(self, sender: NodeId, message: Read) -> None:
         if self.logger is not None:
@@ -655,7 +662,10 @@ class Node:
         trusted = self.membership.is_logger(sender)
         if trusted:
             self.repair.on_logger_answer()
+        if trusted and message.collected:
             self.closing.on_gone(sender, message)
+        if not message.void and message.collected:
+            self.seeker.on_collected(message.spans)
         if self.mending is not None and (trusted or not message.void):
             self.mending.on_gone(sender, message.spans, message.void)
 
@@ -744,8 +754,8 @@ class Node:
     def _faults(self) -> int:
         """f, for what may be forgotten: at least one, unless it was said otherwise, or two would count as none."""
         if self._ctx.config.faults is None and self.membership.others:
-            return max(1, self.sender.faults)
-        return self.sender.faults
+            return max(1, self.membership.faults)
+        return self.membership.faults
 
     def heard_at(self, node: NodeId) -> float:
         """When a member was last heard, or began to be waited for."""
@@ -895,6 +905,8 @@ class Node:
 
     def _depart(self, departure: Callable[[], None]) -> None:
         self._departure, self._departure_round = departure, self._ctx.round
+        if self.handover is not None:
+            self.handover.stay()  # until it resigns
         self._hurry()
         self._depart_when_done()
 
@@ -928,11 +940,8 @@ class Node:
         if self._departure is None or self.membership.status != "member":
             return
         leaves = self._departure == self.membership.leave
-        if leaves and self.handover is not None and self.membership.own.logger:
-            if not self.handover.may_resign:
-                return
-            self.membership.resign()
-            self.handover.on_loggers()
+        if leaves and self.handover is not None and not self.handover.resign():
+            return
         if any(out.unlogged or out.queued for out in self.sender.streams.values()):
             return
         if leaves and self.handover is not None and not self.handover.done:
@@ -1010,7 +1019,10 @@ class Node:
             self.logger.on_checkout(sender, message)
 
     def on_checked_out(self, sender: NodeId, message: CheckedOut) -> None:
-        self._disseminate(self.sender.on_checked_out(sender, message))
+        if self.handover is None:
+            self._disseminate(self.sender.on_checked_out(sender, message))
+        elif self.membership.is_logger(sender):  # no named publisher lives on a logger: it is another's promise
+            self.handover.on_promised(sender, message)
 
     def on_return(self, _: NodeId, message: Return) -> None:
         if self.logger is not None:
@@ -1031,11 +1043,18 @@ class Node:
             self.durables.on_recalled(sender, message)
 
     def on_bookmark(self, sender: NodeId, message: Bookmark) -> None:
-        if self.bookmarks is not None and is_durable(message.name) and self.bookmarks.on_bookmark(sender, message):
+        if self.bookmarks is None or not is_durable(message.name):
+            return
+        if self.membership.is_logger(sender):  # no subscription lives on a logger: it is handed over
+            self.bookmarks.on_handed(sender, message)
+        elif self.bookmarks.on_bookmark(sender, message):
             self._heard[message.name] = self._ctx.now
 
     def on_bookmarked(self, sender: NodeId, message: Bookmarked) -> None:
-        self.durables.on_bookmarked(sender, message)
+        if self.bookmarks is None:
+            self.durables.on_bookmarked(sender, message)
+        else:
+            self.bookmarks.on_bookmarked(sender, message)
 
     # Tests ----------------------------------------------------------------------------------------------------------
 

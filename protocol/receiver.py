@@ -71,7 +71,7 @@ class Receiver:
         """Take in a packet; returns what was new: parts of it, and marks that waited for them. Our own publishers' are
         held back for order whatever there is room for: they are kept anyway."""
         fresh = self._accept_marked(packet, from_logger) if packet.holes else self._accept(packet, from_logger, own)
-        if self.marks.waiting and fresh:
+        if fresh and self.marks.waiting:
             return (*fresh, *self._release_marks(fresh, from_logger))
         return fresh
 

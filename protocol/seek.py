@@ -9,7 +9,9 @@ A publisher that is alive keeps what is not logged, so it always supplies: only 
 to live, everyone is asked, and nobody seals: its link may just be too slow for all it has to say. Nor is anything
 sealed that a named publisher may come back with, from its spool: its holes stay open until it comes back without
 (`GapNotice`), or until they are as old as anything that is kept. What a living publisher says it had and has no more
-was safe before there was a logger, and is closed like any other hole: the first logger would else wait for ever.
+was safe before there was a logger, and is closed like any other hole: the first logger would else wait for ever. So
+is what a logger says it has collected: it was logged. Who is to keep the stream after that logger would else wait for a
+publisher that need not come back.
 
 Members that do not answer (crashed, cut off) hold a hole open until they return or are expelled; disconnected ones are
 not asked, since nobody disconnects with what only it may have: while it waits to go it takes what others publish from a
@@ -27,7 +29,7 @@ they are worth, and nothing is given up that was purged for something that may y
 In a mesh without loggers each member asks for itself, and gives up what nobody has any more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gossamer.messages.ids import SEQ_MAX, NodeId, StreamId
 from gossamer.messages.wire import RANGES_MAX, Lacking, Range, Seek, Span
@@ -116,6 +118,16 @@ class Seeker:
             stream = self._holes.get(span.stream)
             if stream is not None and span.ranges and stream.origin == sender:
                 stream.floor = max(stream.floor, span.ranges[-1][1] + 1)
+
+    def on_collected(self, spans: Iterable[Span]) -> None:
+        """One that kept a stream has collected what is missing first: so it was logged in its time, and its publisher
+        does not answer for it any more. Who says so may not keep the stream now, or be no logger any more: it is not
+        its word that closes a hole, but everyone's."""
+        for span in spans:
+            stream = self._holes.get(span.stream)
+            told = IntervalSet(span.ranges)
+            if stream is not None and stream.next in told:
+                stream.floor = max(stream.floor, told.run(stream.next) + 1)
 
     def on_round(self) -> None:
         for name, stream in list(self._holes.items()):

@@ -71,7 +71,9 @@ class Outgoing:
 class Sender:
     """All streams that are published at this node."""
 
-    __slots__ = ("_ctx", "_due", "_is_saturated", "_keepers", "_may_send", "_membership", "_over", "bytes", "streams")
+    __slots__ = (
+        "_ctx", "_due", "_is_saturated", "_keepers", "_may_send", "_membership", "_over", "_soon_s", "bytes", "streams",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -87,6 +89,7 @@ class Sender:
         self._may_send = may_send
         self._is_saturated = is_saturated
         self._ctx = ctx
+        self._soon_s = min(ctx.config.resend_s, ctx.config.idle_after_s)
         self._membership = membership
         self._due: list[tuple[float, StreamId]] = []
         self._over = RetiredStreams()
@@ -171,15 +174,15 @@ class Sender:
     def forward(self, packet: Packet) -> list[Packet]:
         """Take a client's packet as our own; returns what of it is new here, to be disseminated. After one that was
         refused, those behind it are out of turn: their client begins again at `next`."""
-        outgoing = self.streams.get(packet.stream)
+        outgoing, last = self.streams.get(packet.stream), packet.last
         reason = None
         if outgoing is None or outgoing.closed:
             reason = "the stream is closed"
-        elif packet.last < outgoing.next:
+        elif last < outgoing.next:
             return []
         elif packet.first > outgoing.next:
             reason = f"out of turn: {outgoing.next} comes next"
-        elif outgoing.numbers is not None and packet.last > outgoing.numbers.last:
+        elif outgoing.numbers is not None and last > outgoing.numbers.last:
             reason = f"its numbers go up to {outgoing.numbers.last}"
         elif self.bytes >= self._ctx.config.send_buffer_bytes_max:
             reason = "the send buffer is full"
@@ -189,18 +192,18 @@ class Sender:
             self._ctx.emit(Refused(packet.stream, packet.count, reason or ""))
             return []
         if packet.first < outgoing.next:
-            packet = packet.cut(outgoing.next, packet.last)
-        alone = not self._membership.has_loggers and not self.faults
+            packet = packet.cut(outgoing.next, last)
+        alone = self._membership.alone
         if alone and not outgoing.unlogged:  # nobody's word is needed, so nobody's is waited for, and nothing is kept
-            outgoing.next = packet.last + 1
-            self._reached(outgoing, packet.last, False)
+            outgoing.next = last + 1
+            self._reached(outgoing, last, False)
         else:
             self._keep(outgoing, packet)
         self._sent(outgoing)
         if outgoing.numbers is not None:
             self._extend(outgoing)
         # It may have been published elsewhere before, and others have said that they have it.
-        known = outgoing.acks and max(outgoing.acks.values()) >= packet.last
+        known = outgoing.acks and max(outgoing.acks.values()) >= last
         if outgoing.unlogged and (alone or known):
             self._free(outgoing, everything=alone)
         return [packet]
@@ -260,8 +263,9 @@ class Sender:
     def _sent(self, outgoing: Outgoing) -> None:
         outgoing.idle = False
         outgoing.backoff = 1
-        outgoing.last_sent_at = self._ctx.now
-        self._arm(outgoing, min(self._ctx.config.resend_s, self._ctx.config.idle_after_s))
+        outgoing.last_sent_at = now = self._ctx.now
+        if outgoing.due > now + self._soon_s:
+            self._arm(outgoing, self._soon_s)
 
     def _pack(self, outgoing: Outgoing, count: int) -> Packet | None:
         """The next `count` events as a packet, or fewer if they are too many bytes; None if one alone is too many."""
@@ -359,18 +363,13 @@ class Sender:
             return sum(self._may_log(node) for node in having) >= self._ctx.config.loggers_min
         # This node is the first of the f + 1; and what everyone has needs no more keeping, if we know enough of them.
         others = self._membership.others
-        if len(others) >= self.faults and all(outgoing.acks.get(node, -1) >= packet.last for node in others):
+        faults = self._membership.faults
+        if len(others) >= faults and all(outgoing.acks.get(node, -1) >= packet.last for node in others):
             return True
-        return sum(outgoing.began[node] <= packet.first for node in having) >= self.faults
+        return sum(outgoing.began[node] <= packet.first for node in having) >= faults
 
     def _may_log(self, node: NodeId) -> bool:
         return node == self._ctx.node or self._membership.is_logger(node)
-
-    @property
-    def faults(self) -> int:
-        """f: how many members may be lost with what they hold."""
-        configured = self._ctx.config.faults
-        return len(self._membership.others) // 2 if configured is None else configured
 
     def _ended(self, outgoing: Outgoing) -> tuple[Beat, ...]:
         if not outgoing.closed or outgoing.unlogged or outgoing.queued:
@@ -415,7 +414,7 @@ class Sender:
                 outgoing.tried_at = now
                 outgoing.backoff = min(2 * outgoing.backoff, BACKOFF_MAX)
             if not outgoing.idle:
-                self._arm(outgoing, min(config.resend_s, config.idle_after_s))
+                self._arm(outgoing, self._soon_s)
             elif outgoing.unlogged or asking or deaf:
                 self._arm(outgoing, config.resend_s * outgoing.backoff)
         return tuple(beats)
@@ -452,7 +451,7 @@ class Sender:
         to = self._keepers(outgoing.stream)
         if not self._membership.has_loggers:
             others = self._membership.active
-            to = tuple(self._ctx.rng.sample(others, min(len(others), max(1, self.faults))))
+            to = tuple(self._ctx.rng.sample(others, min(len(others), max(1, self._membership.faults))))
         # What was sent may still wait on its link; to send it again would keep the link from ever getting to the end.
         to = tuple(node for node in to if not self._is_saturated(node))
         budget = self._ctx.config.repair_bytes_max

@@ -8,7 +8,7 @@ from gossamer.broker import catching_up
 from gossamer.broker.subscriber import Subscriber
 from gossamer.matching import Selector
 from gossamer.messages.event import Content, Event
-from gossamer.messages.session import Began, Counts, Gap, Items, Reached, Start, decode_from_broker
+from gossamer.messages.session import Began, Counts, Gap, Items, Reached, Single, Start, decode_from_broker
 from gossamer.messages.session import Run as Portion
 from gossamer.protocol.annotator import Annotator
 from gossamer.sdk.subscription import Left, Subscription
@@ -53,6 +53,8 @@ class Client:
         match decode_from_broker(frame):
             case Portion() as portion:
                 self.sub.on_run(portion, Undecoded(portion))
+            case Single() as single:
+                self.sub.on_single(single, single.identified())
             case Items() as items:
                 self.sub.on_items(items)
             case Gap() as gap:

@@ -2,8 +2,10 @@
 
 import shutil
 import tempfile
+from itertools import product
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -28,6 +30,11 @@ def whole(stream: str):
     return events.thin([*purged, (12, EventId("default/other", 7))])
 
 
+EVERYWHERE = [
+    {stream: last for stream, last in zip(STREAMS, lasts, strict=True) if last is not None}
+    for lasts in product((None, 0, 4, 9, SEQS), repeat=len(STREAMS))
+]
+"""Positions all over the streams, some without the one or the other: those that matter are seldom drawn."""
 WHOLE = {stream: whole(stream) for stream in STREAMS}
 streams = st.sampled_from(STREAMS)
 ranges = st.tuples(st.integers(0, SEQS - 1), st.integers(0, 9)).map(lambda t: (t[0], min(t[0] + t[1], SEQS - 1)))
@@ -56,6 +63,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.now_ns = 0
         self.cursor = 0
         self.followed: list[tuple[str, int]] = []
+        self.collected: dict[str, int] = {}
         self._reopen()
 
     def empty(self):
@@ -84,8 +92,7 @@ class StoreMachine(RuleBasedStateMachine):
     def apply_and_collect_in_one_commit(self, given):
         for record in given:
             if isinstance(record, tuple):
-                self.store.collect(*record)
-                self.model.collect(*record)
+                self._collect(*record)
             elif _stream(record) not in self.over:
                 self.store.apply([record])
                 self.model.apply([record])
@@ -94,9 +101,13 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(stream=streams, last=st.integers(0, SEQS - 1))
     def collect(self, stream, last):
         if stream not in self.over or self.store._streams.get(stream):
-            self.store.collect(stream, last)
+            self._collect(stream, last)
             self.store.commit()
-            self.model.collect(stream, last)
+
+    def _collect(self, stream, last):
+        self.store.collect(stream, last)
+        self.model.collect(stream, last)
+        self.collected[stream] = max(last, self.collected.get(stream, -1))
 
     @rule()
     def retire(self):
@@ -115,6 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.commit()
             self.model.apply(given)
             self.followed = [each for each in self.followed if each[0] != stream]
+            self.collected.pop(stream, None)
 
     @rule()
     def restart(self):
@@ -173,12 +185,16 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(positions=st.dictionaries(streams, st.integers(-1, SEQS)))
     def since_positions(self, positions):
-        cursor = self.store.number_after(positions)
-        behind = [packet for number, _, packet in self._log() if number <= cursor]
-        assert all(packet.last <= positions.get(packet.stream, -1) for packet in behind)
-        following = next((packet for number, _, packet in self._log() if number > cursor), None)
-        if following is not None and following.stream in positions:
-            assert following.last > positions[following.stream]
+        """Nothing is left out. Where nothing beyond the positions was collected, nothing comes first that was had: else
+        the log is read from where that was."""
+        log = self._log()
+        for asked in (positions, *EVERYWHERE):
+            cursor = self.store.number_after(asked)
+            behind = [packet for number, _, packet in log if number <= cursor]
+            assert all(packet.last <= asked.get(packet.stream, -1) for packet in behind)
+            if all(last <= asked.get(stream, -1) for stream, last in self.collected.items()):
+                following = next((packet for number, _, packet in log if number > cursor), None)
+                assert following is None or following.last > asked.get(following.stream, -1)
 
     def _log(self):
         return self.store.page(0, 10**6).rows
@@ -208,6 +224,24 @@ def _seqs(packet):
 
 def _stream(record):
     return record.span.stream if isinstance(record, Void) else getattr(record, "stream", None)
+
+
+@pytest.mark.parametrize("positions", [{STREAMS[0]: 5}, {STREAMS[0]: 5, STREAMS[1]: 0}], ids=["unnamed", "named"])
+@pytest.mark.parametrize("swept", [False, True])
+def test_what_was_collected_of_one_stream_does_not_make_a_cursor_of_another_wrong(positions, swept):
+    """As it was found: of the first packet in the log nothing is left, and the second was had."""
+    machine = StoreMachine()
+    try:
+        machine.open()
+        machine.apply([WHOLE[STREAMS[1]].cut(0, 3), WHOLE[STREAMS[0]].cut(0, 5), WHOLE[STREAMS[0]].cut(6, 7)])
+        machine.collect(STREAMS[1], 3)
+        if swept:
+            machine.keep()
+        machine.since_positions(positions)
+        assert machine.store.number_after(positions) <= 2, "the third packet is yet to be read"
+        assert machine.store.number_after({STREAMS[0]: 5, STREAMS[1]: 3}) == 2, "exact, where all is named"
+    finally:
+        machine.teardown()
 
 
 def test_the_same_in_postgresql(postgres):

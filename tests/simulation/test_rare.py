@@ -1,19 +1,23 @@
 """Coincidences too rare for random runs, arranged: the protocol stands them, and its mutants do not."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from gossamer.lab.checkers import SERIAL, Checker, Violation
 from gossamer.lab.faults import DropIf, Partition
+from gossamer.lab.mesh import Mesh
 from gossamer.lab.mutants import RARE
 from gossamer.lab.names import stream_of
 from gossamer.lab.observer import Observer
+from gossamer.lab.transcript import replay
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
-from gossamer.messages.ids import EventId
+from gossamer.messages.ids import DEFAULT_GROUP, EventId
 from gossamer.messages.wire import Data, Lacking, Repair
 from gossamer.protocol.config import Config
+from gossamer.protocol.durable import durable_id
 from gossamer.protocol.effects import Skip
 from gossamer.protocol.inputs import Disconnect, Received, Reconnect
 
@@ -316,3 +320,98 @@ def test_nothing_is_compacted_for_what_is_not_on_enough_disks() -> None:
 def test_unless_a_logger_takes_its_own_disk_for_enough() -> None:
     checker = compact_what_another_logger_lacks(RARE["compact-before-it-is-safe"])
     assert checker.unreplaced() == ("w", EventId(stream_of("a", 1), 1))
+
+
+def test_who_left_through_one_that_crashed_is_waited_for_if_no_logger_has_to_know() -> None:
+    story = Path(__file__).parent.parent / "scenarios" / "left-through-one-that-crashes.txt"
+    assert replay(story.read_text()).splitlines()[-1].strip() == "L stores nothing"
+    assert replay(story.read_text(), RARE["leave-through-anybody"]).splitlines()[-1].strip() == "L stores a:0"
+
+
+KEPT = Config(retain_s=1e6, expire_s=1e7, seek_after_rounds=4, block_seqs=10, positions_rounds=1)
+
+
+def two_loggers_leave_at_once(factory: NodeFactory | None) -> Mesh:
+    mesh = Mesh("ab", "KL", config=KEPT, node_factory=factory)
+    mesh.publish("a", 3)
+    mesh.run(5.0)
+    mesh.leave("L")
+    mesh.leave("K")
+    mesh.run(60.0)
+    return mesh
+
+
+def test_of_two_loggers_that_leave_at_once_one_stays() -> None:
+    mesh = two_loggers_leave_at_once(None)
+    assert (mesh.status("K"), mesh.status("L")) == ("member", "outside")
+
+
+def test_unless_each_counts_on_the_other() -> None:
+    mesh = two_loggers_leave_at_once(RARE["count-on-who-goes-as-well"])
+    assert (mesh.status("K"), mesh.status("L")) == ("outside", "outside")
+
+
+def test_unless_neither_is_a_logger_again() -> None:
+    mesh = two_loggers_leave_at_once(RARE["resign-for-good"])
+    assert (mesh.status("K"), mesh.status("L")) == ("member", "member")
+    assert not mesh.world.hosts["K"].node.membership.own.logger
+
+
+def those_who_promised_numbers_leave(factory: NodeFactory | None) -> Mesh:
+    """K and L are enough to promise a block to a publisher at a, while M is cut off. Then a dies, K and L leave one
+    after the other, and the publisher begins anew at b, with numbers from M alone."""
+    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
+    mesh.isolate("M")
+    mesh.open("a", "feed")
+    mesh.publish("a", 3, publisher="feed")
+    assert mesh.run_until(lambda: mesh.acked("a", "feed") == 2, 20.0)
+    mesh.crash("a")
+    mesh.restart("a")
+    mesh.heal()
+    for name in "KL":
+        mesh.leave(name)
+        assert mesh.run_until(lambda name=name: mesh.status(name) == "outside", 60.0)
+    mesh.open("b", "feed")
+    mesh.publish("b", publisher="feed")
+    mesh.run(10.0)
+    return mesh
+
+
+def test_numbers_that_were_promised_by_loggers_that_have_left_are_not_given_again() -> None:
+    assert those_who_promised_numbers_leave(None).acked("b", "feed") == 10
+
+
+def test_unless_they_take_their_promises_along() -> None:
+    assert those_who_promised_numbers_leave(RARE["take-promises-along"]).acked("b", "feed") < 10
+
+
+ORDERS = durable_id(DEFAULT_GROUP, "orders")
+
+
+def where_it_goes_on(factory: NodeFactory | None) -> int | None:
+    """K and L know a subscription at a, and how far it is, while M is cut off. Then a dies, K and L leave one after the
+    other, and the subscription is taken up at b, where M alone is asked."""
+    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
+    mesh.isolate("M")
+    mesh.attach("a", "orders")
+    assert mesh.run_until(lambda: ("a", ORDERS) in mesh.applications.epochs, 60.0)
+    mesh.publish("b", 6)
+    mesh.run(5.0)
+    mesh.mark("a", "orders", {"b": 3})
+    mesh.run(5.0)
+    mesh.crash("a")
+    mesh.heal()
+    for name in "KL":
+        mesh.leave(name)
+        assert mesh.run_until(lambda name=name: mesh.status(name) == "outside", 60.0)
+    mesh.attach("b", "orders")
+    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
+    return mesh.world.hosts["b"].node.durables.held[ORDERS].vector.get(mesh.stream("b"))
+
+
+def test_a_durable_subscription_goes_on_though_the_loggers_that_knew_it_have_left() -> None:
+    assert where_it_goes_on(None) == 3
+
+
+def test_unless_they_take_its_bookmark_along() -> None:
+    assert where_it_goes_on(RARE["take-bookmarks-along"]) is None

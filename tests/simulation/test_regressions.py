@@ -193,6 +193,30 @@ def test_a_logger_that_leaves_hands_over_streams_that_are_over() -> None:
     assert mesh.stored("K") == ["a:0-2"]
 
 
+@pytest.mark.parametrize("replicas", [None, 1])
+def test_what_a_logger_collected_before_it_resigned_is_not_waited_for(replicas: int | None) -> None:
+    """A publisher with a name is gone, and may be back with what is not logged. What was collected was logged, but only
+    the logger that leaves can say so, and it is none any more when the new one asks."""
+    config = replace(QUICK, retain_s=3.0, gclimit_rounds=2, round_interval_max_s=0.25, replicas=replicas)
+    mesh = Mesh("ab", "L", config=config)
+    mesh.open("a", "feed")
+    mesh.publish("a", 3, publisher="feed")
+    mesh.run(8.0)
+    assert mesh.stored("L") == [], "collected, and at hand nowhere else"
+    mesh.publish("a", 2, publisher="feed")
+    mesh.run(0.5)
+    mesh.leave("a")
+    mesh.leave("L")
+    leaving = mesh.world.hosts["L"].node
+    unheard = mesh.drop("L->K", "Gone", None)
+    mesh.add("K", logger=True)
+    assert mesh.run_until(lambda: not leaving.membership.own.logger, 5.0)
+    mesh.world.remove_rule(unheard)
+    assert mesh.run_until(lambda: mesh.status("L") == "outside", 60.0), leaving.waits_for
+    assert mesh.skipped("K") == ["feed:0-2 collected"]
+    assert mesh.delivered("K") == ["feed:3", "feed:4"]
+
+
 @pytest.mark.parametrize("replicas", [None, 2])
 def test_a_logger_that_is_stopped_while_it_waits_to_leave_is_one_again(replicas: int | None) -> None:
     mesh = Mesh("ab", "KL", config=replace(KEPT, replicas=replicas))
@@ -229,6 +253,52 @@ def test_the_last_logger_stays_until_there_is_another(replicas: int | None) -> N
     mesh.add("K", logger=True)
     assert mesh.run_until(lambda: mesh.status("L") == "outside", 60.0)
     assert mesh.stored("K") == ["a:0-5"]
+
+
+@pytest.mark.parametrize("replicas", [None, 1, 2])
+@pytest.mark.parametrize("apart", [False, True], ids=["at once", "unheard by each other"])
+def test_of_two_loggers_that_leave_at_once_the_first_by_name_stays(replicas: int | None, apart: bool) -> None:
+    """Each has the other to count on until it hears that that one has resigned as well."""
+    mesh = Mesh("ab", "KL", config=replace(KEPT, replicas=replicas))
+    mesh.publish("a", 3)
+    mesh.publish("b", 3)
+    mesh.run(5.0)
+    if apart:
+        mesh.partition("K", "L")
+    mesh.leave("L")
+    mesh.leave("K")
+    mesh.run(10.0)
+    mesh.heal()
+    mesh.publish("a", 3)
+    assert mesh.run_until(lambda: mesh.status("L") == "outside", 60.0), mesh.world.hosts["L"].node.waits_for
+    mesh.run(10.0)
+    staying = mesh.world.hosts["K"].node
+    assert (mesh.status("K"), staying.membership.own.logger) == ("member", True)
+    assert staying.waits_for == "more loggers: 0 would be left, and each event is to be on 1"
+    assert sorted(mesh.stored("K")) == ["a:0-5", "b:0-2"]
+    mesh.publish("b", 3)
+    mesh.run(5.0)
+    assert (mesh.acked("b"), sorted(mesh.stored("K"))) == (5, ["a:0-5", "b:0-5"])
+    mesh.add("M", logger=True)
+    assert mesh.run_until(lambda: mesh.status("K") == "outside", 60.0), staying.waits_for
+    assert sorted(mesh.stored("M")) == ["a:0-5", "b:0-5"]
+
+
+def test_a_logger_that_has_resigned_is_one_again_when_the_other_is_gone_for_good() -> None:
+    mesh = Mesh("ab", "KL", config=KEPT)
+    mesh.isolate("K")
+    mesh.publish("a", 3)
+    mesh.run(20.0)
+    mesh.leave("L")
+    mesh.run(5.0)
+    leaving = mesh.world.hosts["L"].node
+    assert not leaving.membership.own.logger
+    mesh.crash("K")
+    mesh.expel("K", by="L")
+    mesh.run(5.0)
+    assert leaving.membership.own.logger
+    mesh.publish("a", 3)
+    assert mesh.run_until(lambda: mesh.stored("L") == ["a:0-5"], 20.0)
 
 
 KEPT_BY_ONE = replace(QUICK, replicas=1)

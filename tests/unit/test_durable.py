@@ -6,7 +6,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.wire import Bookmark, Bookmarked, Data, Member, Position, Recall, Recalled, Roster
 from gossamer.protocol.durable import PATIENCE_ROUNDS, Durables, Held, durable_id, newest, whole
 from gossamer.protocol.effects import Attached, Detached, Marked, Persist, Stored
-from gossamer.protocol.inputs import Attach, Detach, Mark, Persisted, Wake
+from gossamer.protocol.inputs import Attach, Detach, Leave, Mark, Persisted, Reconnect, Wake
 from gossamer.protocol.membership import Membership
 from machines import S, T, context, node, only, packet, receive, sent
 
@@ -269,6 +269,59 @@ def test_who_has_it_is_believed_by_loggers_that_another_told_meanwhile():
     effects = persist(other, receive(other, "a", told[-1]))
     assert sent(effects, Bookmarked) == [(("a",), Bookmarked(NAME, epoch, 2))]
     assert other.bookmarks.positions[NAME] == {S: 5}
+
+
+def leaving(epoch=7, **vector):
+    """A logger beside K that has a bookmark, and is told to leave."""
+    me, _ = node("L", brokers="a", loggers="K", logger=True, round_interval_s=1.0)
+    told = tuple(Position({"s": S, "t": T}[name], last) for name, last in vector.items())
+    persist(me, receive(me, "a", Bookmark(NAME, epoch, 1, told, True)))
+    return me, me.handle(Leave(), 0.0)
+
+
+def test_a_logger_that_leaves_hands_its_bookmarks_over_before_it_resigns():
+    me, effects = leaving(s=3)
+    handed = Bookmark(NAME, 7, 1, (Position(S, 3),), True, 7)
+    assert sent(effects, Bookmark) == [(("K",), handed)]
+    assert (("K",), handed) in sent(rounds(me, 2), Bookmark), "until it is confirmed"
+    assert me.membership.own.logger
+    receive(me, "K", Bookmarked(NAME, 7, 1))
+    assert sent(rounds(me, 2), Bookmark) == []
+    assert not me.membership.own.logger
+
+
+def test_it_confirms_nothing_that_it_does_not_hand_over():
+    me, _ = leaving(s=3)
+    effects = persist(me, receive(me, "a", Bookmark(NAME, 7, 2, (Position(S, 5),))))
+    assert sent(effects, Bookmarked) == []
+    me.handle(Reconnect(), 1.0)
+    effects = persist(me, receive(me, "a", Bookmark(NAME, 7, 2, (Position(S, 5),))))
+    assert sent(effects, Bookmarked) == [(("a",), Bookmarked(NAME, 7, 2))], "it stays"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "found"), [(6, {S: 3, T: 9}), (7, {S: 5, T: 9}), (8, {S: 5})], ids=["earlier", "the same", "later"]
+)
+def test_what_is_handed_over_counts_by_its_epoch(epoch, found):
+    me, _ = node("L", brokers="a", loggers="K", logger=True)
+    persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3), Position(T, 9)), True)))
+    receive(me, "K", Roster((), (Member(NAME, "durable", 8),), False))
+    effects = receive(me, "K", Bookmark(NAME, epoch, 1, (Position(S, 5),), True, epoch))
+    assert sent(effects, Bookmarked) == [], "not before it is on disk"
+    assert sent(persist(me, effects), Bookmarked) == [(("K",), Bookmarked(NAME, epoch, 1))]
+    assert me.bookmarks.positions[NAME] == found
+    assert me.membership.table.get(NAME) == Member(NAME, "durable", 8)
+
+
+def test_what_is_handed_over_of_a_subscription_that_is_not_known_waits_for_its_record():
+    me, _ = node("L", brokers="a", loggers="K", logger=True)
+    handed = Bookmark(NAME, 7, 1, (Position(S, 5),), True, 7)
+    assert receive(me, "K", handed) == []
+    persist(me, receive(me, "K", Roster((), (Member(NAME, "left", 9),), False)))
+    assert sent(receive(me, "K", handed)) == [(("K",), Bookmarked(NAME, 7, 1))], (
+        "it is forgotten: there is nothing to keep"
+    )
+    assert NAME not in me.bookmarks.positions
 
 
 def test_an_epoch_that_is_not_the_latest_counts_no_more():

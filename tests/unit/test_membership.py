@@ -11,7 +11,7 @@ from gossamer.protocol.effects import Became, Persist
 from gossamer.protocol.inputs import Disconnect, Leave, Met, Persisted, Received, Reconnect, Start
 from gossamer.protocol.membership import PATIENCE_ROUNDS, TRANSITIONS, Membership
 from gossamer.protocol.node import Node
-from machines import S, T, context, membership, node, receive, sent
+from machines import S, T, context, membership, node, receive, records, sent
 
 
 def test_the_life_of_a_member_is_that_of_figure_5_5_with_disconnection():
@@ -215,9 +215,64 @@ def test_leaving_is_asked_for_until_it_is_granted():
     members.leave()
     assert members.status == "leaving"
     assert sent(ctx.effects) == [(("a", "b", "c"), Join(Member("me", "left", 2)))]
-    for sender in "ab":
-        members.on_sponsor(sender, Sponsor(2, (Member(sender, "member", 1),), ()))
+    known = (*records("abc"), Member("me", "left", 2))
+    members.on_sponsor("a", Sponsor(2, known, ()))
+    assert members.status == "leaving"
+    members.on_sponsor("b", Sponsor(2, known, ()))
     assert members.status == "outside"
+
+
+def test_who_leaves_is_not_gone_before_a_logger_knows():
+    """A broker may crash before it has told anybody, and then nobody knows: who has left cannot tell it again."""
+    ctx = context(sponsors=1)
+    members = membership(ctx, "ab", "L")
+    members.leave()
+    known = (*records("ab", "L"), Member("me", "left", 2))
+    for number in range(10):
+        ctx.round = number
+        members.on_sponsor("a", Sponsor(2, known, ()))
+        members.call()
+    assert members.status == "leaving"
+    members.on_sponsor("L", Sponsor(2, known, ()))
+    assert members.status == "outside"
+
+
+def test_without_loggers_who_leaves_waits_for_those_that_do_not_answer():
+    ctx = context(sponsors=3)
+    members = membership(ctx, "ab")
+    members.leave()
+    known = (*records("ab"), Member("me", "left", 2))
+    members.on_sponsor("a", Sponsor(2, known, ()))
+    for number in range(10):
+        ctx.round = number
+        members.call()
+    assert members.status == "leaving"
+    members.on_sponsor("b", Sponsor(2, known, ()))
+    assert members.status == "outside"
+
+
+def test_who_leaves_takes_no_news_of_others_along():
+    """b has left, and told only us: whoever lets us go has to know."""
+    ctx = context(sponsors=1)
+    members = membership(ctx, "ab")
+    members.merge(Member("b", "left", 2))
+    members.leave()
+    ctx.effects = []
+    members.on_sponsor("a", Sponsor(2, (*records("ab"), Member("me", "left", 2)), ()))
+    assert members.status == "leaving"
+    assert sent(ctx.effects) == [(("a",), Roster((), (Member("b", "left", 2),), False))]
+    members.on_sponsor("a", Sponsor(2, (*records("a"), Member("b", "left", 2), Member("me", "left", 2)), ()))
+    assert members.status == "outside"
+
+
+@pytest.mark.parametrize("go", [Mesh.leave, Mesh.disconnect])
+@pytest.mark.parametrize("loggers", ["", "L"])
+def test_all_may_go_at_once(go, loggers):
+    mesh = Mesh("abc", loggers)
+    for name in (*loggers, *"abc"):
+        go(mesh, name)
+    mesh.run(10)
+    assert {mesh.status(name) for name in (*loggers, *"abc")} <= {"outside", "disconnected"}
 
 
 def test_who_is_alone_leaves_at_once():

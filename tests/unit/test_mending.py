@@ -92,3 +92,12 @@ def test_what_nobody_can_have_is_given_up(loggers):
     rounds(me, 80)
     gone = Gone((Span(S, ((3, 5),)),), False)
     assert asked(me) == [(("a",), gone)]
+
+
+def test_a_member_does_not_say_that_it_keeps_nothing_of_what_it_has_in_memory():
+    """What it sends may wait for room on the link, and its word would be there first: then it would be given up."""
+    me, _ = node(brokers="ab", loggers="L")
+    receive(me, "a", Data("a", packet(3, 4)))
+    told = sent(receive(me, "L", Recover((Span(S, ((3, 5),)),), True)), Gone)
+    assert told == [(("L",), Gone((Span(S, ((5, 5),)),), False, collected=False))]
+    assert sent(receive(me, "L", Recover((Span(S, ((3, 4),)),), True))) == []

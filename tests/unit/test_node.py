@@ -19,6 +19,7 @@ from gossamer.messages.wire import (
     Collected,
     Data,
     Echo,
+    Gone,
     Gossip,
     Idle,
     Join,
@@ -377,6 +378,27 @@ def test_what_a_living_publisher_has_let_go_of_can_be_closed():
     receive(me, "a", Lacking(root, (), (span(0, 1),)), 30.0)
     effects = receive(me, "b", Lacking(root, (span(0, 1),)), 30.0)
     assert only(effects, Skip, Deliver) == [Skip(S, 0, 1, "collected"), Deliver(packet(2))]
+
+
+def test_what_was_collected_can_be_closed_though_its_publisher_may_be_back_with_a_spool():
+    me, _ = node("L", brokers="ab", logger=True, seek_after_rounds=1, round_interval_max_s=0.25)
+    receive(me, "a", Repair((packet(4, stream=NAMED),)))
+
+    def seals(first, last):
+        rounds = range(first, last)
+        return [message.seal for number in rounds for _, message in sent(me.handle(Wake(), 1.0 * number), Seek)]
+
+    assert not any(seals(1, 12))
+    receive(me, "b", Gone((span(0, 3, NAMED),), False, collected=False), 12.0)
+    assert not any(seals(13, 25)), "that it does not keep them says nothing of who had them"
+    receive(me, "b", Gone((span(2, 3, NAMED),), False), 25.0)
+    assert not any(seals(26, 38)), "what is before them may be in the spool"
+    receive(me, "b", Gone((span(0, 1, NAMED),), False), 38.0)  # it was a logger once
+    assert any(seals(39, 42))
+    root = me.membership.table.root
+    assert only(receive(me, "b", Lacking(root, (), (span(0, 1, NAMED),)), 43.0), Skip) == [], "a may have it"
+    effects = receive(me, "a", Lacking(root, (span(0, 1, NAMED),)), 43.0)
+    assert only(effects, Skip) == [Skip(NAMED, 0, 1, "collected")]
 
 
 def test_without_loggers_what_nobody_has_is_lost():

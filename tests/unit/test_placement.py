@@ -68,7 +68,7 @@ def test_a_logger_says_of_what_is_not_its_own_that_it_does_not_keep_it():
     lacks = (Span(S, ((0, 9),)),)
     assert [each for _, each in sent(receive(other, "a", Recover(lacks))) if isinstance(each, Gone)] == []
     told = [each for _, each in sent(receive(other, KEEPER, Recover(lacks, True))) if isinstance(each, Gone)]
-    assert told == [Gone(lacks, False)]
+    assert told == [Gone(lacks, False, collected=False)]
 
 
 def test_who_comes_to_keep_a_stream_has_it_from_who_kept_it_and_that_lets_go_last():

@@ -141,7 +141,7 @@ def test_without_loggers_f_others_make_it_safe():
 
 def test_without_loggers_a_minority_of_all_is_the_default():
     bench = Bench(brokers="abcd", loggers="", faults=None)
-    assert bench.sender.faults == 2
+    assert bench.members.faults == 2
 
 
 def test_who_came_later_need_not_have_what_was_before():

@@ -33,7 +33,8 @@ def test_what_goes_wrong_in_another_process_is_told(processes: int) -> None:
 @pytest.mark.parametrize("fresh", [False, True])
 def test_when_there_are_outcomes_the_processes_have_ended(fresh: bool) -> None:
     """What they took counts for this experiment, and not for the next one."""
+    before = set(multiprocessing.active_children())  # those of a pool that failed may take a moment to end
     outcomes = in_order(pow, [(2, n) for n in range(5)], 2, lambda *_: None, fresh)
     assert next(outcomes) == 1
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= before
     assert list(outcomes) == [2, 4, 8, 16]
