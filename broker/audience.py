@@ -92,7 +92,10 @@ class Audience:
             return [keys[each] for each in texts]
         if len(self.sharing) == 1:
             ((selector, sharers),) = self.sharing.values()
-            hits, everyone = selector.matches_each(batch), list(sharers)
+            everyone = list(sharers)
+            if len(batch) == 1:
+                return [everyone if selector.matches(batch[0]) else []]
+            hits = selector.matches_each(batch)
             if all(hits):
                 return [everyone] * len(hits)
             nobody: list[int] = []

@@ -36,7 +36,10 @@ class Batch:
         self.packet = packet
         self._events: list[Event] | None = events
         self._identified = not vetted
-        self.count = packet.count if packet is not None and events is None else len(events or arrivals or ())
+        if packet is not None and events is None:
+            self.count = len(packet.sizes) // 4
+        else:
+            self.count = len(events or arrivals or ())
         self._arrivals = arrivals
         self._sizes: list[int] | None = None
         self._slots: list[Slot | None] | None = None

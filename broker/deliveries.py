@@ -215,21 +215,16 @@ class Deliveries:
 
     def on_packet(self, packet: Packet) -> None:
         try:
-            self._pass_on(packet)
-        finally:  # after it is on its way: nobody waits for this
-            self._recent.keep(packet)
-
-    def _pass_on(self, packet: Packet) -> None:
-        group = self._groups.get(group_of(packet.stream))
-        if group is None:
-            self.progress.moved(packet.stream, packet.last)
-            return
-        if group.plain is not None:
-            if self._pass_plain(group, group.plain, packet):
+            group = self._groups.get(group_of(packet.stream))
+            plain = None if group is None else group.plain
+            if group is None or (plain is not None and self._pass_plain(group, plain, packet)):
                 self.progress.moved(packet.stream, packet.last)
                 return
-            self._leave_plain(group, group.plain)
-        self._on_intake(group, packet.stream, packet.last, group.intake.on_packet(packet))
+            if plain is not None:
+                self._leave_plain(group, plain)
+            self._on_intake(group, packet.stream, packet.last, group.intake.on_packet(packet))
+        finally:  # after it is on its way: nobody waits for this
+            self._recent.keep(packet)
 
     def _pass_plain(self, group: Audience, plain: Plain, packet: Packet) -> bool:
         """Whether all of it is plain, and on its way."""
@@ -283,13 +278,13 @@ class Deliveries:
         slower: list[tuple[Subscriber, list[tuple[int, int]]]] = []
         matches = spans_of(matched)
         for key, spans in matches.items():
-            count = sum([stop - start for start, stop in spans])
+            count = sum([stop - start for start, stop in spans]) if len(spans) > 1 else spans[0][1] - spans[0][0]
             group.counters.events_matched += count
             subscriber = self.subscribers[key]
             feed = subscriber.feed
             if feed.behind:
                 continue
-            quick = key not in leaving and not len(feed) and subscriber.granted - subscriber.sent >= count
+            quick = key not in leaving and subscriber.granted - subscriber.sent >= count and not len(feed)
             if quick and subscriber.outlet.open:
                 subscriber.sent += count
                 feed.delivered += count

@@ -14,12 +14,12 @@ import heapq
 import math
 import random
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header
+from gossamer.broker.poll import Poll
 from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId
 from gossamer.protocol.inputs import Input, Met, Received
@@ -35,12 +35,14 @@ class Links(Protocol):
 
     def send(self, to: tuple[str, ...], frame: bytes, now: float) -> None: ...
     def learn(self, node: NodeId, address: str, now: float) -> None: ...
-    def watch(self, wakeup: Any) -> Callable[[], bool]: ...
-    def wait(self, timeout_s: float) -> bool: ...
     def receive(self, now: float) -> list[Input]: ...
     def next_deadline(self) -> float: ...
     def on_time(self, now: float) -> None: ...
     def links(self) -> list[tuple[str, int, int]]: ...
+    @property
+    def poll(self) -> Poll:
+        """What to sleep on."""
+
     @property
     def queued_bytes(self) -> int: ...
     @property
@@ -207,11 +209,9 @@ class FaultyMesh:
     def learn(self, node: NodeId, address: str, now: float) -> None:
         self._mesh.learn(node, address, now)
 
-    def watch(self, wakeup: Any) -> Callable[[], bool]:
-        return self._mesh.watch(wakeup)
-
-    def wait(self, timeout_s: float) -> bool:
-        return self._mesh.wait(timeout_s)
+    @property
+    def poll(self) -> Poll:
+        return self._mesh.poll
 
     def links(self) -> list[tuple[str, int, int]]:
         return self._mesh.links()

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from msgspec import Raw
+
 from gossamer.broker.subscriber import Subscriber
 from gossamer.messages.event import Event
 from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.session import Items, Notice, Run, encode
+from gossamer.messages.session import Items, Notice, Run, Single, encode
 from gossamer.protocol.delivery import Item
 
 FRAMES_BYTES_MAX = 8 * 2**20
@@ -21,7 +23,10 @@ def spans_of(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
     """For each subscription the places that it matches: neighbours are compared once, for all of them."""
     found: dict[int, list[tuple[int, int]]] = {}
     if matched.count(matched[0]) == len(matched):  # as most often
-        return {key: [(0, len(matched))] for key in matched[0]}
+        every = len(matched)
+        for key in matched[0]:
+            found[key] = [(0, every)]
+        return found
     changes = (place for place, (one, next) in enumerate(pairwise(matched), 1) if one is not next and one != next)
     starts = [0, *changes, len(matched)]
     for start, stop in pairwise(starts):
@@ -84,6 +89,11 @@ class Frames:
 
 
 def run_frame(packet: Packet, spans: Spans, subs: tuple[int, ...], loose: bool) -> bytes:
+    if len(spans) == 1 and 4 * (spans[0][1] - spans[0][0]) == len(packet.sizes) and not packet.holes:  # all of it
+        first, stop = packet.first, spans[0][1]
+        if stop == 1:
+            return encode(Single(subs, packet.stream, first, loose, Raw(packet.blob)))  # type: ignore[arg-type]
+        return encode(Run(subs, packet.stream, ((first, first + stop - 1),), packet.blob, loose))
     return encode(Run(subs, packet.stream, *_slices(packet, spans), loose))
 
 
@@ -99,8 +109,6 @@ def _slices(packet: Packet, spans: Spans) -> tuple[tuple[tuple[int, int], ...], 
     """Seqs and bytes of these places, of the events that are present."""
     first = packet.first
     if not packet.holes:
-        if len(spans) == 1 and spans[0][1] - spans[0][0] == packet.count:
-            return ((first, first + spans[0][1] - 1),), packet.blob
         ranges = tuple((first + start, first + stop - 1) for start, stop in spans)
         sizes = packet.table()
         at, pieces, before = 0, [], 0

@@ -11,9 +11,6 @@ What peers send is never trusted: whatever is wrong with it is a `PeerError`, co
 """
 
 import logging
-import math
-import socket
-from collections.abc import Callable
 
 import zmq
 
@@ -21,6 +18,7 @@ from gossamer.broker.addresses import advertised, check_peer, default_name, keep
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, is_mark
 from gossamer.broker.link import NEVER, Limits, Link
+from gossamer.broker.poll import Poll
 from gossamer.broker.sockets import is_readable, receive_routed
 from gossamer.messages.codec import decode
 from gossamer.messages.errors import PeerError, UsageError
@@ -67,9 +65,8 @@ class Mesh:
         self._addresses: dict[NodeId, str] = {}
         self._headers: dict[bytes, tuple[Header, bytes]] = {}
         """Headers seen, and what answers a mark under them: a session's are all the same bytes."""
-        self._poller = zmq.Poller()
-        self._poller.register(self._router, zmq.POLLIN)
-        self._ready: dict[object, int] = {}
+        self.poll = Poll()
+        self.poll.watch(self._router, zmq.POLLIN)
         self._tick_at = 0.0
 
     def _bind(self, url: str) -> str:
@@ -94,6 +91,7 @@ class Mesh:
     def send(self, to: tuple[str, ...], frame: bytes, now: float) -> None:
         """The same bytes to each of these, as far as there is a way and room on it."""
         self._tick_at = min(self._tick_at, now + TICK_S)
+        self.poll.touched = True
         for name in to:
             link = self._links.get(name) or self._open(name, now)
             if link is None:
@@ -135,37 +133,29 @@ class Mesh:
         if link.socket is not None:
             wanted = (link.socket, zmq.POLLIN | (zmq.POLLOUT if link.stuck else 0))
         watched = self._watched.pop(link, None)
-        if wanted != watched and watched is not None:
-            self._poller.unregister(watched[0])
+        if watched is not None and (wanted is None or wanted[0] is not watched[0]):
+            self.poll.unwatch(watched[0])
         if wanted is not None:
             self._watched[link] = wanted
             if wanted != watched:
-                self._poller.register(*wanted)
+                self.poll.watch(*wanted)
 
     # Receiving ------------------------------------------------------------------------------------------------------
-
-    def watch(self, wakeup: socket.socket | zmq.Socket[bytes]) -> Callable[[], bool]:
-        """Also wake from `wait` when this can be read; what is returned tells whether it could when that ended."""
-        self._poller.register(wakeup, zmq.POLLIN)
-        return lambda: wakeup in self._ready
-
-    def wait(self, timeout_s: float) -> bool:
-        """Sleep until there is something to receive, or time is up; whether there is."""
-        self._ready = dict(self._poller.poll(math.ceil(1_000 * max(0.0, timeout_s))))
-        return bool(self._ready)
 
     def receive(self, now: float) -> list[Input]:
         """What has come in, up to a burst of it."""
         taken: list[Input] = []
-        ready = [link for link, (polled, _) in self._watched.items() if polled in self._ready] if self._watched else ()
-        for link in ready:
+        readable = self.poll.readable
+        if not readable:
+            return taken
+        for link in [link for link, (socket, _) in self._watched.items() if socket in readable]:
             news = link.on_readable(now)
             self._watch(link)
             if news is not None:
                 told = {"event": "link-up", "peer": news.node, "address": link.address}
                 _log.info("link to %s is up", news.node, extra={"fields": told})
                 taken.append(Met(news.node) if link.node is None else Connected(news.node))
-        if self._router in self._ready:
+        if self._router in readable:
             self._drain(taken, now)
         return taken
 
@@ -244,6 +234,7 @@ class Mesh:
         """Look after the links."""
         if now < self._tick_at:
             return
+        self.poll.touched = True
         expectant = False
         for name, link in list(self._links.items()):
             if link.used_at + self.limits.idle_s < now:
@@ -281,5 +272,6 @@ class Mesh:
         for link in self._links.values():
             link.close(linger_s if link.peer is not None else 0.0)
         self._links.clear()
+        self.poll.close()
         self._router.close(linger=0)
         self._context.term()

@@ -24,6 +24,7 @@ from gossamer.broker.journal import Journal
 from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
 from gossamer.broker.picture import Picture
+from gossamer.broker.poll import READ, Poll
 from gossamer.broker.telemetry import Telemetry
 from gossamer.messages.codec import encode
 from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
@@ -115,7 +116,7 @@ class Clients(Protocol):
     order: Ordered | None
     interests: tuple[Interest, ...]
 
-    def start(self, node: Node, name: str, incarnation: int, watch: Callable[[Any], Callable[[], bool]]) -> None: ...
+    def start(self, node: Node, name: str, incarnation: int, poll: Poll) -> None: ...
     def receive(self, now: float) -> Iterable[Input]: ...
     def flush(self, now: float) -> Iterable[Input]: ...
     def next_deadline(self) -> float: ...
@@ -221,7 +222,8 @@ class Runtime:
         self._wakeup.setblocking(False)
         self._waker.setblocking(False)
         self._woken = False
-        self._links.watch(self._wakeup)
+        self._poll = self._links.poll
+        self._poll.register(self._wakeup, READ, None)
         self._stop_at = float("inf")
         self._leaving = False
         self._waits_for = ""
@@ -379,7 +381,7 @@ class Runtime:
             if self.clients is not None:
                 self.clients.journal = self.telemetry.journal
                 self.clients.order = self.order
-                self.clients.start(self.node, self.name, self._incarnation, self._links.watch)
+                self.clients.start(self.node, self.name, self._incarnation, self._poll)
             self._feed(Start())
             self.telemetry.start(time.monotonic())
             while not self._over():
@@ -394,14 +396,20 @@ class Runtime:
     def _turn(self) -> None:
         now = time.monotonic()
         self.busy_s += now - self._woke_at
-        self._links.wait(0.0 if self._submitted else self._deadline() - now)
+        self._poll.wait(0.0 if self._submitted else self._deadline() - now)
         self._woke_at = time.monotonic()
         if self._woken or self._submitted or self._questions:
             self._take_submitted()
-        for given in self._links.receive(self._woke_at):
-            self._feed(given)
-        if self.clients is not None:
-            self._serve(self.clients)
+        if self._poll.readable:
+            for given in self._links.receive(self._woke_at):
+                self._feed(given)
+        if (clients := self.clients) is not None:
+            if self._leaving:
+                clients.leave()
+            for given in clients.receive(self._woke_at):
+                self._feed(given)
+            for given in clients.flush(time.monotonic()):
+                self._feed(given)
         now = time.monotonic()
         self._links.on_time(now)
         if self._machine.next_deadline() <= now:
@@ -421,14 +429,6 @@ class Runtime:
             if waits_for:
                 told = {"event": "leaving", "waits_for": waits_for}
                 _log.warning("%s is to leave, and waits for %s", self.name, waits_for, extra={"fields": told})
-
-    def _serve(self, clients: Clients) -> None:
-        if self._leaving:
-            clients.leave()
-        for given in clients.receive(time.monotonic()):
-            self._feed(given)
-        for given in clients.flush(time.monotonic()):
-            self._feed(given)
 
     def _deadline(self) -> float:
         deadline = min(self._machine.next_deadline(), self._links.next_deadline(), self._stop_at, self.telemetry.due)
@@ -520,17 +520,18 @@ class Runtime:
 
     def _deliver(self, deliver: Deliver) -> None:
         packet = deliver.packet
+        if self.clients is not None:
+            self.clients.on_deliver(packet)
+        # Those who wait for it have it: what follows is to count it.
+        if self._on_deliver is not None:
+            self._on_deliver(packet)
         if packet.stream.startswith(TELEMETRY):
             self.counters.telemetry_events += packet.count
             self._look(packet)
-        else:
-            self.counters.packets_delivered += 1
-            self.counters.events_delivered += packet.count
-        if self.clients is not None:
-            self.clients.on_deliver(packet)
-        if self._on_deliver is not None:
-            self._on_deliver(packet)
-        if self._woke_at >= self._measure_at and not packet.stream.startswith(TELEMETRY):
+            return
+        self.counters.packets_delivered += 1
+        self.counters.events_delivered += packet.count
+        if self._woke_at >= self._measure_at:
             self._measure_at = self._woke_at + MEASURE_S
             self._measure(packet)
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from gossamer.broker.catching_up import LOG_BYTES_MAX
+from gossamer.broker.connection import Connection
+from gossamer.broker.counters import Counters
 from gossamer.broker.subscriber import Subscriber
 from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId
@@ -50,22 +52,24 @@ class Session:
     """One client, as long as it is here."""
 
     __slots__ = (
-        "_send", "client", "durables", "epoch", "group", "heard_at", "holder", "logged", "place",
+        "_counters", "_on_stuck", "client", "durables", "epoch", "group", "holder", "logged", "place",
         "safe", "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
     )  # fmt: skip
 
     def __init__(
         self,
-        place: bytes,
+        place: Connection,
         hello: Hello,
         stream: StreamId,
-        now: float,
         window_bytes: int,
-        send: Callable[["Session", bytes], None],
+        counters: Counters,
+        on_stuck: Callable[["Session"], None],
     ) -> None:
-        self._send = send
+        """`on_stuck` is told when not all that was sent is on its way."""
+        self._counters = counters
+        self._on_stuck = on_stuck
         self.place = place
-        """Its routing id."""
+        """Its connection."""
         self.client = hello.client
         self.epoch = hello.epoch
         self.group = hello.group
@@ -73,7 +77,6 @@ class Session:
         self.holder = hello.holder if hello.publisher is not None else ""
         """Who has the name that is published under, if there is one."""
         self.welcomed = False
-        self.heard_at = now
         self.subscribers: dict[int, Subscriber] = {}
         self.durables: dict[int, NodeId] = {}
         """Which of them are durable, and their names."""
@@ -89,5 +92,14 @@ class Session:
         return self.sent_bytes - self.taken_bytes < self.window_bytes
 
     def deliver(self, frame: bytes) -> None:
+        """Send what counts towards its window."""
         self.sent_bytes += len(frame)
-        self._send(self, frame)
+        self.send(frame)
+
+    def send(self, frame: bytes) -> None:
+        """Put a frame on the way to it."""
+        counters = self._counters
+        counters.frames_delivered += 1
+        counters.bytes_delivered += len(frame)
+        if not self.place.send(frame):
+            self._on_stuck(self)

@@ -1,30 +1,29 @@
 """Clients at a broker: who they are, what they may do, and how far each of them is.
 
-A session begins with a hello and ends with a goodbye, with a silence, or with a hello of the same client from a later
-epoch: then the old connection is a corpse that has not been noticed yet. A client's stream outlives its session for a
-while, since the client may be on its way to another broker, or back to this one; after that it is abandoned, and the
-mesh finds out whether anybody has it (protocol/orphans.py).
+A session begins with a hello and ends with a goodbye, with its connection, with a silence, or with a hello of the same
+client from a later epoch: then the old connection is a corpse that has not been noticed yet. A client's stream outlives
+its session for a while, since the client may be on its way to another broker, or back to this one; after that it is
+abandoned, and the mesh finds out whether anybody has it (protocol/orphans.py).
 
 No client can cost another anything but its share of this thread. What is under way to each is bounded in bytes by its
-window, and in events by the credit of each subscription; one whose pipe is full all the same is cut off. A message that
-is malformed is counted and dropped; one that asks for too much is refused with a reason.
+window, and in events by the credit of each subscription; one that takes nothing all the same is cut off. A message
+that is malformed is counted and dropped; one that asks for too much is refused with a reason.
 """
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
-import zmq
-
-from gossamer.broker.addresses import advertised, keep_alive, split
+from gossamer.broker.addresses import advertised
+from gossamer.broker.connection import Connection
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Had
+from gossamer.broker.door import Door
 from gossamer.broker.durables import Durables
 from gossamer.broker.journal import Journal
+from gossamer.broker.poll import Poll
 from gossamer.broker.session import ClientLimits, Session
-from gossamer.broker.sockets import NOBLOCK, SNDMORE, is_readable, receive_routed
 from gossamer.broker.subscriber import Subscriber
 from gossamer.matching import SelectorError
 from gossamer.messages import session as session_messages
@@ -63,18 +62,14 @@ from gossamer.messages.session import (
     decode_from_client,
     encode,
 )
+from gossamer.messages.zmtp import Message
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
 from gossamer.protocol.inputs import Abandon, Adopt, Claim, Close, Forward, Hold, Input
 from gossamer.protocol.node import Node
 from gossamer.protocol.ordered import Ordered
 from gossamer.protocol.retired import RetiredStreams
 
-BURST = 64
-BURST_BYTES = 512 * 1024
-"""Frames, and their bytes, taken at a time, before what they led to is sent."""
 CONSUMERS_MAX = 4_096
-LEND_BYTES_MIN, LEND_BYTES_MAX = 8 * 1024, 1024 * 1024
-LENT_MAX = 32
 TICK_S = 0.5
 REACH_S = 2.0
 """How often clients are told how far they have come."""
@@ -108,14 +103,14 @@ class Sessions:
         self.counters = counters or Counters()
         self.deliveries = Deliveries(self.limits.log_bytes_max, self.counters)
         self.journal = Journal(0)
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._router = self._context.socket(zmq.ROUTER)
+        # What is a little too large gets an answer; what is far too large is not even read.
+        self._door = Door(bind, 2 * self.limits.message_bytes_max, 2 * self.limits.sessions_max, self._complain)
         try:
-            self.address = advertised(self._bind(bind), advertise)
+            self.address = advertised(self._door.address, advertise)
         except UsageError:
             self.close()
             raise
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[Connection, Session] = {}
         self._clients: dict[str, Session] = {}
         self._streams: dict[StreamId, Session] = {}
         self._forsaken: dict[StreamId, float] = {}
@@ -127,8 +122,8 @@ class Sessions:
         self._answer_at = NEVER
         self._blocked: dict[Session, None] = {}
         self._lost: list[Session] = []
-        self._lent: dict[int, tuple[bytes, zmq.Frame | None]] = {}
-        """Large frames that were sent last; and as each is sent to the second, the third, …"""
+        self._passed: Packet | None = None
+        """Passed on before the node has taken it in (protocol/cut_through.py)."""
         self._numbered = 0
         self._tick_at = NEVER
         self._reach_at = self._hold_at = 0.0
@@ -153,29 +148,12 @@ class Sessions:
             Goodbye: self._on_goodbye,
         }
 
-    def _bind(self, url: str) -> str:
-        host, port = split(url)
-        router = self._router
-        router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # one that is gone is an error, not silence
-        router.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        router.setsockopt(zmq.SNDHWM, 10_000)
-        router.setsockopt(zmq.RCVHWM, 64)
-        # What is a little too large gets an answer; what is far too large is not even read.
-        router.setsockopt(zmq.MAXMSGSIZE, 2 * self.limits.message_bytes_max)
-        keep_alive(router)
-        if host.startswith("["):
-            router.setsockopt(zmq.IPV6, 1)
-        try:
-            router.bind(f"tcp://{host}:{port or '*'}")
-        except zmq.ZMQError as error:
-            raise UsageError(f"cannot listen on {url}: {error.strerror}") from None
-        return router.getsockopt_string(zmq.LAST_ENDPOINT)
-
     # The node's loop ------------------------------------------------------------------------------------------------
 
-    def start(self, node: Node, name: NodeId, incarnation: int, watch: Callable[[Any], Callable[[], bool]]) -> None:
+    def start(self, node: Node, name: NodeId, incarnation: int, poll: Poll) -> None:
         """Serve for this node from now on."""
         self._node, self._name = node, name
+        self._cut_through = node.cut_through
         self.deliveries.tally = node.tally
         self.deliveries.progress.known = lambda: (
             (name, each.start - 1) for name, each in node.receiver.streams.items()
@@ -187,23 +165,18 @@ class Sessions:
         self.deliveries.catching_up.readings.spread = lambda: node.placement.spread
         self._issuer = f"{name[:150]}-{incarnation}"
         self._tick_at = 0.0
-        self._has_come = watch(self._router)
+        self._door.open(poll)
 
     def receive(self, now: float) -> Iterator[Input]:
         """What clients want of the node; each input is to be handled before the next is asked for."""
-        taken_bytes = 0
-        for _ in range(BURST if self._has_come() else 0):
+        for connection, message in self._door.receive(now):
+            if message is None:
+                self._on_gone(connection, now)
+                continue
             try:
-                parts = receive_routed(self._router)
-            except zmq.Again:
-                return
-            try:
-                yield from self._take(parts, now)
+                yield from self._take(connection, message, now)
             except PeerError as error:
                 self._complain(str(error))
-            taken_bytes += len(parts[-1])
-            if taken_bytes > BURST_BYTES or not is_readable(self._router):
-                return
 
     def flush(self, now: float) -> Iterator[Input]:
         """Send what this turn has led to, and look after those who are silent."""
@@ -241,11 +214,10 @@ class Sessions:
             self._leaving = True
             frame = encode(Farewell("the broker is leaving"))
             for session in list(self._sessions.values()):
-                self.send(session, frame)
+                session.send(frame)
 
     def close(self, linger_s: float = 0.0) -> None:
-        self._router.close(linger=round(1_000 * linger_s))
-        self._context.term()
+        self._door.close(linger_s)
 
     # Telemetry ------------------------------------------------------------------------------------------------------
 
@@ -285,6 +257,12 @@ class Sessions:
     # What the node says ---------------------------------------------------------------------------------------------
 
     def on_deliver(self, packet: Packet) -> None:
+        if packet is self._passed:
+            self._passed = None
+        else:
+            self._pass_on(packet)
+
+    def _pass_on(self, packet: Packet) -> None:
         try:
             self.deliveries.on_packet(packet)
         except PeerError as error:  # another broker let it pass
@@ -325,7 +303,7 @@ class Sessions:
         if session is None or session.holder != numbers.holder:
             return
         if session.welcomed:
-            self.send(session, encode(session_messages.Numbers(numbers.last)))
+            session.send(encode(session_messages.Numbers(numbers.last)))
         else:
             self._welcome(session, numbers.floor, numbers.last)
 
@@ -341,10 +319,14 @@ class Sessions:
 
     # What clients say -----------------------------------------------------------------------------------------------
 
-    def _take(self, parts: list[bytes], now: float) -> Iterable[Input]:
-        if len(parts) != 2:
-            raise PeerError(f"a message of {len(parts) - 1} parts")
-        place, frame = parts
+    def _on_gone(self, place: Connection, now: float) -> None:
+        if (session := self._sessions.get(place)) is not None:
+            self._end(session, now)
+
+    def _take(self, place: Connection, parts: Message, now: float) -> Iterable[Input]:
+        if len(parts) != 1:
+            raise PeerError(f"a message of {len(parts)} parts")
+        (frame,) = parts
         session = self._sessions.get(place)
         if len(frame) > self.limits.message_bytes_max:
             reason = f"a message has at most {self.limits.message_bytes_max} bytes, not {len(frame)}"
@@ -364,10 +346,9 @@ class Sessions:
             if not isinstance(message, Goodbye):
                 self._refuse(place, "closed", "the session is over")
             return ()
-        session.heard_at = now
         return self._handlers[type(message)](session, message)
 
-    def _on_hello(self, place: bytes, hello: Hello, now: float) -> Iterator[Input]:
+    def _on_hello(self, place: Connection, hello: Hello, now: float) -> Iterator[Input]:
         known = self._clients.get(hello.client)
         if known is not None:
             if known.epoch > hello.epoch:
@@ -387,7 +368,7 @@ class Sessions:
         elif stream is None:
             stream = anonymous_stream(hello.group, self._issuer, self._numbered)
             self._numbered += 1
-        session = Session(place, hello, stream, now, self.limits.window_bytes, self.send)
+        session = Session(place, hello, stream, self.limits.window_bytes, self.counters, self._on_stuck)
         self._sessions[place] = self._clients[hello.client] = self._streams[stream] = session
         self._forsaken.pop(stream, None)
         self.counters.client_sessions += 1
@@ -405,7 +386,7 @@ class Sessions:
             session.epoch, self._name, session.stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s,
             first, last, self._node._ctx.config.group(session.group).order, self.interests,
         )  # fmt: skip
-        self.send(session, encode(welcome))
+        session.send(encode(welcome))
         self._tell("client %s is here", "client-in", session)
         self._note(session, "opened")
         self._published[session] = None
@@ -435,37 +416,40 @@ class Sessions:
                 return "authorization", f"{hello.stream} is another client's"
         return None
 
-    def _on_publish(self, session: Session, message: Publish) -> Iterator[Input]:
+    def _on_publish(self, session: Session, message: Publish) -> Iterable[Input]:
         packet = message.packet
+        assert self._passed is None, f"{self._passed.stream}:{self._passed.first} was passed on, and not delivered"
         session.told = None  # each is answered, one that we have already, too: its client counts those under way
         if not message.patient:
             self._published[session] = None
         elif session not in self._published:
             self._owed[session] = None
-            self._answer_at = min(self._answer_at, session.heard_at + ANSWER_S)
+            self._answer_at = min(self._answer_at, session.place.heard_at + ANSWER_S)
         if packet.stream != session.stream:
             raise PeerError(f"{session.client} published on {packet.stream}, which is not its stream")
-        reason = self._unfit(session, packet)
-        if reason is not None:
-            self._refuse(session.place, *reason)
-            self._end(session, session.heard_at)
-            return
-        self.counters.packets_published += 1
-        self.counters.events_published += packet.count
-        self.counters.bytes_published += len(packet.blob)
-        yield Forward(packet)
-
-    def _unfit(self, session: Session, packet: Packet) -> tuple[Code, str] | None:
-        """Why a packet must not go any further: here is where its publisher can be told."""
+        # What must not go any further is refused here, where its publisher can be told.
         if session.group == SYSTEM_GROUP:
-            return "authorization", READ_ONLY
+            return self._turn_away(session, "authorization", READ_ONLY)
         if packet.holes:
-            return "usage", f"{packet.stream}:{packet.holes[0].first} is left out: what is published has no holes"
+            reason = f"{packet.stream}:{packet.holes[0].first} is left out: what is published has no holes"
+            return self._turn_away(session, "usage", reason)
         try:
             self.deliveries.vet(packet)
         except PeerError as error:
-            return "usage", str(error)
-        return None
+            return self._turn_away(session, "usage", str(error))
+        counters = self.counters
+        counters.packets_published += 1
+        counters.events_published += len(packet.sizes) // 4
+        counters.bytes_published += len(packet.blob)
+        if self._cut_through.may(packet):
+            self._pass_on(packet)
+            self._passed = packet
+        return (Forward(packet),)
+
+    def _turn_away(self, session: Session, code: Code, reason: str) -> Iterable[Input]:
+        self._refuse(session.place, code, reason)
+        self._end(session, session.place.heard_at)
+        return ()
 
     def _on_subscribe(self, session: Session, message: Subscribe) -> Iterable[Input]:
         limits, known = self.limits, session.subscribers.get(message.sub)
@@ -502,7 +486,7 @@ class Sessions:
             self.counters.subscriptions_added += known is None
             self.counters.subscriptions_changed += known is not None
             self._note(session, "added" if known is None else "changed", session.subscribers[message.sub])
-            self.send(session, encode(Subscribed(message.sub)))
+            session.send(encode(Subscribed(message.sub)))
             return True
         return False
 
@@ -535,7 +519,7 @@ class Sessions:
         return ()
 
     def _on_ping(self, session: Session, message: Ping) -> Iterable[Input]:
-        self.send(session, encode(Pong(message.number)))
+        session.send(encode(Pong(message.number)))
         if session in self._owed:
             self._published[session] = None
         return ()
@@ -560,7 +544,7 @@ class Sessions:
         return session.place in self._sessions
 
     def tell(self, session: Session, message: FromBroker) -> None:
-        self.send(session, encode(message))
+        session.send(encode(message))
 
     def refuse(self, session: Session, code: Code, reason: str, sub: int, position: int = 0) -> None:
         self._refuse(session.place, code, reason, sub, position)
@@ -570,24 +554,9 @@ class Sessions:
 
     # Inside ---------------------------------------------------------------------------------------------------------
 
-    def send(self, session: Session, frame: bytes) -> None:
-        """Put a frame on the way to a client; whoever takes none of ten thousand is cut off."""
-        self.counters.frames_delivered += 1
-        self.counters.bytes_delivered += len(frame)
-        try:
-            self._router.send(session.place, SNDMORE)
-            if not LEND_BYTES_MIN < len(frame) <= LEND_BYTES_MAX:
-                self._router.send(frame, NOBLOCK)
-            elif (known := self._lent.get(id(frame))) is None:
-                self._lent[id(frame)] = frame, None
-                self._router.send(frame, NOBLOCK)
-                if len(self._lent) > LENT_MAX:
-                    del self._lent[next(iter(self._lent))]
-            else:  # the same to one more: ZeroMQ has one copy for all of these
-                lent = known[1] or zmq.Frame(frame, copy=False)
-                self._lent[id(frame)] = frame, lent
-                self._router.send(lent, NOBLOCK, copy=False)
-        except zmq.ZMQError:
+    def _on_stuck(self, session: Session) -> None:
+        """Not all that was sent to it is on its way; whoever takes none of ten thousand is cut off."""
+        if not self._door.look_after(session.place):
             self._lost.append(session)
 
     def _acknowledge(self, session: Session) -> None:
@@ -599,7 +568,7 @@ class Sessions:
         told = (sent, session.logged, session.safe)
         if told != session.told and session.welcomed and session.place in self._sessions:
             session.told = told
-            self.send(session, encode(Acks(*told)))
+            session.send(encode(Acks(*told)))
 
     def _unblock(self, now: float) -> None:
         """Have them send again what was not taken, if it could be now."""
@@ -611,7 +580,7 @@ class Sessions:
             outgoing = sender.streams.get(session.stream)
             if outgoing is not None:
                 self.counters.packets_resent += 1
-                self.send(session, encode(Resend(outgoing.next)))
+                session.send(encode(Resend(outgoing.next)))
         self._blocked.clear()
         self._retry_at = NEVER
 
@@ -630,9 +599,10 @@ class Sessions:
             if positions != self._held:
                 self._held = positions
                 yield Hold(positions)
-        for session in list(self._sessions.values()):
-            if session.heard_at + self.limits.silence_s < now:
-                self._end(session, now)
+        self._door.on_tick(now)
+        for connection in [each for each in self._door.connections if each.heard_at + self.limits.silence_s < now]:
+            self._on_gone(connection, now)
+            self._door.drop(connection)
         for stream in [name for name, since in self._forsaken.items() if since + self.limits.return_s < now]:
             yield Abandon(stream)
             if stream not in self._node.sender.streams:
@@ -664,15 +634,15 @@ class Sessions:
             if now is not None:
                 self._forsaken[session.stream] = now
 
-    def _refuse(self, place: bytes, code: Code, reason: str, sub: int | None = None, position: int = 0) -> None:
+    def _refuse(self, place: Connection, code: Code, reason: str, sub: int | None = None, position: int = 0) -> None:
         self.counters.refusals[code] += 1
         session = self._sessions.get(place)
         who = "a stranger" if session is None else session.client
         told = {"event": "refusal", "client": who, "code": code, "subscription": sub}
         _log.info("refused to %s: %s: %s", who, code, reason, extra={"fields": told})
         refusal: FromBroker = Refusal(code, reason[:4_096], sub, position)
-        with suppress(zmq.ZMQError):  # it may be gone already
-            self._router.send_multipart((place, encode(refusal)), zmq.NOBLOCK)
+        if not place.send(encode(refusal)):
+            self._door.look_after(place)
 
     def _tell(self, text: str, event: str, session: Session) -> None:
         told = {"event": event, "client": session.client, "group": session.group, "stream": session.stream}

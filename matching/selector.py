@@ -1,13 +1,14 @@
 """`Selector`: a condition on attributes, however it was written."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gossamer.matching import tree
-from gossamer.matching.compiled import TestEach, compile_batch, compile_terms, opaque
+from gossamer.matching.compiled import Test, TestEach, compile_batch, compile_terms, opaque
 from gossamer.matching.evaluation import evaluate
 from gossamer.matching.parser import parse
 from gossamer.matching.policy import policy_tree
+from gossamer.matching.predicates import Terms
 from gossamer.matching.text import text_of
 from gossamer.matching.values import Attributes
 
@@ -39,7 +40,7 @@ class Selector:
     def _set(self, condition: tree.Condition) -> None:
         self.tree = condition
         self._text: str | None = None
-        self._test: Callable[[Attributes], bool] | None = None
+        self._test: tuple[Test, Terms] | None = None
         self._test_each: tuple[TestEach, tuple[Any, ...]] | None = None
 
     def evaluate(self, attributes: Attributes) -> bool | None:
@@ -49,8 +50,10 @@ class Selector:
     def matches(self, attributes: Attributes) -> bool:
         """Whether the selector is true; false and unknown both do not match."""
         if self._test is None:
-            self._test = _compiled(self.tree)
-        return self._test(attributes)
+            made: Terms = (opaque(self.tree),)
+            self._test = compile_terms(made), made
+        test, terms = self._test
+        return bool(test(attributes.get, terms))
 
     def matches_each(self, batch: Iterable[Attributes]) -> list[bool]:
         """What `matches` says of each of these, at half the cost."""
@@ -86,9 +89,3 @@ class Selector:
     def __bool__(self) -> bool:
         # `a and b`, `not a` and `1 < x < 5` would silently drop half of what was meant.
         raise TypeError("a selector is neither true nor false; join selectors with &, | and ~, and use .between()")
-
-
-def _compiled(condition: tree.Condition) -> Callable[[Attributes], bool]:
-    terms = (opaque(condition),)
-    test = compile_terms(terms)
-    return lambda attributes: bool(test(attributes.get, terms))

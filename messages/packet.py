@@ -260,6 +260,8 @@ def pack(stream: StreamId, first: int, contents: Sequence[Content]) -> Packet:
 
 def pack_encoded(stream: StreamId, first: int, encoded: Sequence[bytes]) -> Packet:
     """A packet of a run of events that are encoded already."""
+    if len(encoded) == 1 and 0 < len(encoded[0]) <= BLOB_BYTES_MAX:  # as most often when they are in no hurry
+        return Packet(stream, first, len(encoded[0]).to_bytes(4, "little"), encoded[0])
     if not 0 < len(encoded) <= EVENTS_MAX:
         raise UsageError(f"a packet takes 1 to {EVENTS_MAX} events, not {len(encoded)}")
     blob = b"".join(encoded)

@@ -7,7 +7,7 @@ they are, and the ids as bare pairs; the first look at either makes it what it i
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Any
@@ -93,10 +93,16 @@ class Received(_Encoded, frozen=True, gc=False):
 _run: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list[Received])
 
 
-def decode_received(stream: StreamId, ranges: Iterable[tuple[int, int]], blob: bytes) -> list[Event]:
+def identify(event: Received, stream: StreamId, seq: int) -> Event:
+    """Give an event that came by itself its id."""
+    _set_id(event, (stream, seq))
+    return event
+
+
+def decode_received(stream: StreamId, ranges: Sequence[tuple[int, int]], blob: bytes) -> list[Event]:
     """Plain events of one stream from their bytes in a row, with the ids that these ranges tell; one call for all."""
-    seqs = seqs_of(ranges)
     try:
+        seqs = seqs_of(ranges)
         events = _run.decode(b"\xdd" + len(seqs).to_bytes(4, "big") + blob)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise PeerError(f"run of {stream}: {error}") from None

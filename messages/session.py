@@ -10,14 +10,14 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     Publish(packet)                           Acks(sent, logged, safe)       or Resend(first)
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
     Taken(sub, positions)                                                    of a durable subscription
-    Credit(bytes, grants)                     Run, Items, Counts, Reached    as far as the credit goes
+    Credit(bytes, grants)                     Run, Single, Items, …          as far as the credit goes
                                               Began                          of one that begins with the latest
     Ping(number)                              Pong(number), and the Acks that are owed
     Goodbye                                   Farewell(reason)
 
 Deliveries come in two shapes. What arrives at a subscription that keeps up is passed on as a `Run`: slices of the
-publisher's own bytes, encoded once for everybody who gets the same. What had to wait in a queue comes as `Items`:
-events of any streams, with the notices that belong between them.
+publisher's own bytes, encoded once for everybody who gets the same (a `Single`, if it is one event). What had to wait
+in a queue comes as `Items`: events of any streams, with the notices that belong between them.
 
 Like the messages of the mesh (messages/wire.py) these are a version byte and msgpack, and never trusted: whatever is
 wrong with a frame, `decode` raises `PeerError` and nothing else.
@@ -34,9 +34,9 @@ from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Event, Head, Key, Time
 from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
-from gossamer.messages.received import decode_received
+from gossamer.messages.received import Received, decode_received, identify
 
-SESSION_VERSION = 3
+SESSION_VERSION = 4
 FRAME_BYTES_MAX = 16 * 2**20
 SELECTOR_LENGTH_MAX = 64 * 1024
 BUFFER_EVENTS_MAX = 1_000_000
@@ -244,6 +244,21 @@ class Run(_Message, frozen=True, tag=37):
         return decode_received(self.stream, self.ranges, self.blob)
 
 
+class Single(_Message, frozen=True, tag=52):
+    """A run of one event, which is most often all that there is: decoded with the message, in one call."""
+
+    subs: Annotated[tuple[Sub, ...], Meta(max_length=ITEMS_MAX)]
+    stream: StreamId
+    seq: Seq
+    loose: bool
+    event: Received
+    """Whoever encodes it has its bytes: `msgspec.Raw`."""
+
+    def identified(self) -> Event:
+        """The event with its id."""
+        return identify(self.event, self.stream, self.seq)
+
+
 class Notice(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """What has left, before the event at `place`, or together with it; and for what, if it is not that event."""
 
@@ -317,8 +332,8 @@ class Farewell(_Message, frozen=True, tag=42):
 
 FromClient = Hello | Publish | Subscribe | Unsubscribe | Taken | Credit | Ping | Goodbye
 FromBroker = (
-    Welcome | Acks | Resend | Subscribed | Unsubscribed | Refusal | Run | Items | Gap | Counts | Began | Reached
-    | Numbers | Pong | Farewell
+    Welcome | Acks | Resend | Subscribed | Unsubscribed | Refusal | Run | Single | Items | Gap | Counts | Began
+    | Reached | Numbers | Pong | Farewell
 )  # fmt: skip
 
 _version = bytes([SESSION_VERSION])

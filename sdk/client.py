@@ -62,7 +62,7 @@ class Home:
         self._thread = threading.get_ident()
         self._watched: int | None = None
         self.turns = _turns.setdefault(self._loop, Turns())
-        self.attend: Callable[[bool], bool] = lambda _: False
+        self.attend: Callable[[], None] = lambda: None
 
     def call(self, call: Callable[..., None], *arguments: object) -> None:
         """Call something in the loop's thread, soon or now."""
@@ -81,14 +81,7 @@ class Home:
         self._watched = watched
         if watched is not None:
             with suppress(NotImplementedError):  # there are such loops: the transport's thread does it all then
-                self._loop.add_reader(watched, self._on_readable)
-
-    def _on_readable(self) -> None:
-        if self.attend(True):  # when the application has had this
-            self.attend_soon()
-
-    def attend_soon(self) -> None:
-        self._loop.call_soon(self.attend, False)
+                self._loop.add_reader(watched, self.attend)
 
     def leave(self) -> None:
         """Nothing is watched any more; from any thread, and also when the loop is closed."""
@@ -147,7 +140,6 @@ class Client:
             on_acks=_weakly(self._on_acks_from_thread),
             on_failed=_weakly(self._on_failed, home.call),
             on_opened=lambda watched: home.call(home.watch, watched),
-            on_more=lambda: home.call(home.attend_soon),
             turns=home.turns,
         )
         self._outgoing = self._transport.outgoing
@@ -182,15 +174,19 @@ class Client:
         """
         if ack is not None:
             _check_ack(ack)
-        if not self._has_room:
-            await self._wait_for_room(timeout)
-        self._outgoing.waited += ack is not None  # the broker is told with the event
+            self._outgoing.waited += 1  # the broker is told with the event
         try:
-            id = self.publish_nowait(
-                attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after
-            )
+            while True:
+                try:
+                    id = self.publish_nowait(
+                        attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after
+                    )
+                    break
+                except BufferFull:
+                    await self._wait_for_room(timeout)
         finally:
-            self._outgoing.waited -= ack is not None
+            if ack is not None:
+                self._outgoing.waited -= 1
         if ack is not None:
             await self._wait_for(id.seq, ack, timeout)
         elif not id.seq % YIELD_EVENTS:

@@ -46,7 +46,7 @@ class Outgoing:
         """Published and encoded, and not yet packed; the application appends."""
         self.next = 0
         self._unacked: deque[Packet] = deque()
-        self._unsent = 0
+        self.unsent = 0
         """How many of the last of these were not sent in this session."""
         self.posted_bytes = 0
         """All that was put into the outbox; only the application counts it."""
@@ -103,20 +103,21 @@ class Outgoing:
     def due(self, now_ns: int) -> Iterator[Publish]:
         """What is to be sent now; each of it before the next is asked for."""
         flying, outbox = self.flying, self.outbox
-        if not outbox and not self._unsent:
+        if not outbox and not self.unsent:
             return
         urgent = now_ns >= self.patient_until_ns
         while len(flying) < FLYING_MAX:
-            if self._unsent:
-                packet = self._unacked[len(self._unacked) - self._unsent]
-                self._unsent -= 1
+            if self.unsent:
+                packet = self._unacked[len(self._unacked) - self.unsent]
+                self.unsent -= 1
             elif len(outbox) >= PACKET_EVENTS_MAX or (urgent and outbox):
                 packet = self._pack()
                 urgent = False
             else:
                 return
-            flying.append(packet.last)
-            small = packet.count <= SMALL_EVENTS_MAX and len(packet.blob) <= SMALL_BYTES_MAX
+            last = packet.first + len(packet.sizes) // 4 - 1
+            flying.append(last)
+            small = last - packet.first < SMALL_EVENTS_MAX and len(packet.blob) <= SMALL_BYTES_MAX
             self.owed = small and not self.waited and len(flying) <= PATIENT_FLYING_MAX
             # A few small ones do not hold the next up: it may well be the last for a while, too.
             self.patient_until_ns = 0 if small and len(flying) <= SMALL_FLYING_MAX else now_ns + GATHER_NS
@@ -126,8 +127,10 @@ class Outgoing:
 
     def _pack(self) -> Packet:
         outbox = self.outbox
-        events = list(starmap(outbox.popleft, repeat((), min(len(outbox), PACKET_EVENTS_MAX))))
-        if sum(map(len, events)) > PACKET_BYTES_MAX:
+        events = [outbox.popleft()]
+        if outbox:
+            events += starmap(outbox.popleft, repeat((), min(len(outbox), PACKET_EVENTS_MAX - 1)))
+        if len(events) > 1 and sum(map(len, events)) > PACKET_BYTES_MAX:
             ends = accumulate(map(len, events))
             fit = max(1, sum(end <= PACKET_BYTES_MAX for end in ends))
             outbox.extendleft(reversed(events[fit:]))
@@ -136,7 +139,7 @@ class Outgoing:
         packet = pack_encoded(self.stream, self.next, events)
         if self._spool is not None:
             self._spool.keep(packet)
-        self.next = packet.last + 1
+        self.next += len(events)
         self._unacked.append(packet)
         return packet
 
@@ -167,7 +170,7 @@ class Outgoing:
         while unacked and unacked[0].last <= self.acked:
             self._released_bytes += len(unacked.popleft().blob)
         self.open_bytes = self._released_bytes + BYTES_MAX
-        self._unsent = min(self._unsent, len(unacked))
+        self.unsent = min(self.unsent, len(unacked))
         if self._spool is not None:
             self._spool.forget(self.acked)
 
@@ -183,7 +186,7 @@ class Outgoing:
         self.flying.clear()
         self.patient_until_ns = 0
         self.owed = False
-        self._unsent = unsent
+        self.unsent = unsent
 
     def _make_room(self) -> None:
         self.open_until = min(self.acked + EVENTS_MAX, self._limit)

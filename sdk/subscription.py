@@ -27,7 +27,19 @@ from gossamer.messages.errors import GossamerError, Superseded, UsageError
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import seqs_of
-from gossamer.messages.session import Began, Counts, Items, Notice, Policy, Reached, Run, Start, Subscribe, Taken
+from gossamer.messages.session import (
+    Began,
+    Counts,
+    Items,
+    Notice,
+    Policy,
+    Reached,
+    Run,
+    Single,
+    Start,
+    Subscribe,
+    Taken,
+)
 from gossamer.protocol.delivery import Arrival, Feed, Item
 from gossamer.protocol.durable import HOLDER_BITS
 from gossamer.protocol.obsolescence import Told
@@ -352,8 +364,9 @@ class Subscription:
         self._unyielding += len(said)
         if 2 * (self._granted - self._received) <= self._window and not self._inbox and not self._queued:
             self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and little may come
-        if self._room() - self._granted >= self._window // 4:
-            self._granted = self._room()
+        room = self._received + self._window - self._waiting - self._queued
+        if room - self._granted >= self._window // 4:
+            self._granted = room
             self._credit(self.number)
         return bool(said)
 
@@ -363,18 +376,22 @@ class Subscription:
             items = self._queue.take(count)
             self._queued = len(self._queue)
             return items, False
-        inbox, taken = self._inbox, list[Raw]()
-        plain = inbox[0].plain
-        while inbox and inbox[0].plain is plain and len(taken) < count:
-            raw, left = inbox.popleft().raw, count - len(taken)
+        inbox = self._inbox
+        raw, plain = inbox.popleft()
+        if len(raw) <= count and not inbox:  # as most often
             self._waiting -= len(raw)
-            if len(raw) > left:
-                rest, raw = raw[left:], raw[:left]
-                if rest:
-                    inbox.appendleft(Portion(rest, plain))
-                    self._waiting += len(rest)
-            taken += raw
-        return taken, plain
+            return raw if isinstance(raw, list) else list(raw), plain
+        taken = list[Raw]()
+        while True:
+            left = count - len(taken)
+            taken += raw[:left]
+            if len(raw) > left and (rest := raw[left:]):
+                inbox.appendleft(Portion(rest, plain))
+                self._waiting += len(rest)
+            self._waiting -= len(raw)
+            if len(taken) >= count or not inbox or inbox[0].plain is not plain:
+                return taken, plain
+            raw = inbox.popleft().raw
 
     def _applied(self, taken: Sequence[Raw | Item], plain: bool) -> Sequence[Said]:
         """What of this is to be handed to the application, in order."""
@@ -451,11 +468,20 @@ class Subscription:
     def _room(self) -> int:
         return max(self._granted, self._received + self._window - self._waiting - self._queued)
 
+    def on_single(self, single: Single, event: Event) -> None:
+        self._received += 1
+        stream, seq, track = single.stream, single.seq, self._track
+        if seq <= track.before.get(stream, -1):
+            return  # from the broker before this one
+        if not single.loose:
+            track.came(stream, [seq], [event])
+        self._put(_portion(([event], True)), 1, single.loose, {stream: seq})
+
     def on_run(self, run: Run, events: Sequence[Event]) -> None:
         count = len(events)
         self._received += count
         stream, track = run.stream, self._track
-        had = track.had(stream)
+        had = track.before.get(stream, -1)
         if run.ranges[0][0] <= had:  # from the broker before this one
             events = events[bisect_right(seqs_of(run.ranges), had) :]
             count = len(events)

@@ -66,7 +66,7 @@ class Track:
     """One subscription's positions, over all its sessions."""
 
     __slots__ = (
-        "_before", "_newest_upto", "_said", "_shown", "_shown_in_group", "_since_ns", "_start", "filtered", "positions",
+        "_newest_upto", "_said", "_shown", "_shown_in_group", "_since_ns", "_start", "before", "filtered", "positions",
     )  # fmt: skip
 
     def __init__(self, start: Start | None, filtered: bool) -> None:
@@ -75,7 +75,7 @@ class Track:
         self.filtered = filtered
         """Whether anything can leave: to one that everything matches nothing does."""
         self.positions: dict[StreamId, int] = {} if start is None else dict(start.positions)
-        self._before: dict[StreamId, int] = dict(self.positions)
+        self.before: dict[StreamId, int] = dict(self.positions)
         """What had come when this session began: that may come again."""
         self._since_ns = 0 if start is None else start.since_ns
         self._newest_upto: dict[StreamId, int] = {}
@@ -88,16 +88,16 @@ class Track:
 
     def start(self) -> Start | None:
         """For a new session."""
-        self._before = dict(self.positions)
+        self.before = dict(self.positions)
         if not self._said or (self._start is None and not self._since_ns):
             self._said = True
             return self._start
         start = self._start or Start()
         shown = tuple(self._showing())[-POSITIONS_MAX:]
         if start.latest:  # of the newest events some may have come, and which is known by what is shown
-            self._before = {}
+            self.before = {}
             return Start(start.positions, start.since_ns, latest=True, shown=shown)
-        return Start(self._before, self._since_ns, start.published_ns, shown=shown)
+        return Start(self.before, self._since_ns, start.published_ns, shown=shown)
 
     @property
     def _newest_first(self) -> bool:
@@ -154,7 +154,7 @@ class Track:
 
     def had(self, stream: StreamId) -> int:
         """Up to where a stream had come before this session."""
-        return self._before.get(stream, -1)
+        return self.before.get(stream, -1)
 
     def moved(self, stream: StreamId, last: int) -> None:
         positions = self.positions

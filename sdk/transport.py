@@ -16,6 +16,7 @@ packets keep that from being taken twice. After `timeout_s` without any broker t
 
 import atexit
 import os
+import select
 import socket
 import threading
 import time
@@ -26,9 +27,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
-import zmq
-from zmq.backend import zmq_poll
-
+from gossamer.broker.connection import Connection, dial
 from gossamer.messages.errors import (
     ConnectionLost,
     GossamerError,
@@ -37,8 +36,10 @@ from gossamer.messages.errors import (
     Superseded,
     UsageError,
 )
+from gossamer.messages.event import Event
 from gossamer.messages.ids import StreamId
 from gossamer.messages.session import (
+    FRAME_BYTES_MAX,
     Acks,
     Began,
     Counts,
@@ -58,6 +59,7 @@ from gossamer.messages.session import (
     Refusal,
     Resend,
     Run,
+    Single,
     Subscribe,
     Subscribed,
     Taken,
@@ -67,7 +69,6 @@ from gossamer.messages.session import (
     decode_from_broker,
     encode,
 )
-from gossamer.sdk import context
 from gossamer.sdk.outgoing import Outgoing
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.undecoded import Undecoded
@@ -78,19 +79,13 @@ TAKEN_S = 0.5
 SILENCE_S = 8.0
 HELLO_S = 2.0
 RETRY_S = 0.05
-BURST = 8
-"""Frames that are taken at a time, before others have their turn."""
-SMALL_BYTES = 8 * 1024
-"""Who sends less at a time is not in a hurry, and what is sent is."""
 GRACE_MS, GRACE_MAX_MS = 20, 400
 """So long the application's loop has the first go at what has come; the longer the more often it was there."""
-CLOSE_S = 1.0
-"""So long a client that ends may take to send what it has."""
+CLOSE_S, FINISH_S = 1.0, 0.2
+"""So long a client that ends may take to send what it has, and its broker to hear the end of it."""
 NEVER = float("inf")
 SESSIONS = (Welcome, Refusal, Farewell)
 """What makes or breaks a session."""
-_FULL = suppress(zmq.Again)
-_NOBLOCK, _POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # the enums take longer than the calls
 
 
 class Receiver(Protocol):
@@ -107,6 +102,7 @@ class Receiver(Protocol):
     def total(self) -> int:
         """How many events of this session it takes in all."""
 
+    def on_single(self, single: Single, event: Event) -> None: ...
     def on_run(self, run: Run, events: Sequence[Any]) -> None: ...
     def on_items(self, items: Items) -> None: ...
     def on_gap(self, gap: Gap) -> None: ...
@@ -148,12 +144,11 @@ class Transport:
         on_acks: Callable[[], None],
         on_failed: Callable[[GossamerError], None],
         on_opened: Callable[[int | None], None],
-        on_more: Callable[[], None],
         turns: Turns,
     ) -> None:
         """`on_welcome` hears, once, which stream is ours and which number comes next; `on_opened` of a descriptor, its
-        own to close: when it is readable the application's loop should `attend`, and also soon after `on_more`. None:
-        there is none any more. `turns` is that loop's, for all its clients."""
+        own to close: when it is readable the application's loop should `attend`. None: there is none any more. `turns`
+        is that loop's, for all its clients."""
         self._urls = urls
         self._group = group
         self._publisher = publisher
@@ -161,7 +156,7 @@ class Transport:
         self._holder = "" if publisher is None else os.urandom(12).hex() if spool is None else spool.holder
         self._timeout_s = timeout_s
         self._on_welcome, self._on_acks, self._on_failed = on_welcome, on_acks, on_failed
-        self._on_opened, self._on_more = on_opened, on_more
+        self._on_opened = on_opened
         self._turns = turns
         self._client = os.urandom(12).hex()
         self._epoch = 0
@@ -184,31 +179,25 @@ class Transport:
         self._commands: deque[Callable[[], None]] = deque()
         self._crediting: dict[int, None] = {}
         self._received_bytes = 0
-        self._credited_bytes = 0
+        self._credit_at = 0
+        """How many bytes it has when it tells the broker that it has them."""
         self._window_bytes = 2**20
 
-        self._context = context.enter()
-        self._dealer: zmq.Socket[bytes] | None = None
-        self._monitor: zmq.Socket[bytes] | None = None
-        self._descriptor = -1
+        self._connection: Connection | None = None
         self._at_socket = threading.Lock()
         self._grace_ms = GRACE_MS
-        self._more = False
-        self._sent = False
         self._attended = False
         """Whether the application has been here since we looked."""
         self._attentive = False
         """Whether its loop ever was: there are loops that cannot watch a descriptor."""
-        self._poller = zmq.Poller()
-        self._doze = zmq.Poller()
         self._wakeup, self._waker = socket.socketpair()
         self._wakeup.setblocking(False)
         self._waker.setblocking(False)
-        self._poller.register(self._wakeup, zmq.POLLIN)
-        self._doze.register(self._wakeup, zmq.POLLIN)
+        self._doze = select.poll()
+        self._doze.register(self._wakeup, select.POLLIN)
         self.woken = False
         self._url = -1
-        self._lost_at = 0.0
+        self._lost_at = self._open_at = 0.0
         self._welcomed = False
         self._heard_at = self._pinged_at = self._hello_at = self._told_at = 0.0
         self._pings = 0
@@ -238,47 +227,45 @@ class Transport:
         with suppress(OSError):  # full: it will wake; closed: there is nobody to wake
             self._waker.send(b"\0")
 
-    def attend(self, came: bool = True) -> bool:
-        """The application's loop was told that something has come, or should look whether something has. Whether it is
-        to come again, when it has had what was taken."""
+    def attend(self) -> None:
+        """The application's loop was told that something has come: take it, unless somebody is at it."""
         self._attended = self._attentive = self._welcomed  # of a session that has not begun the loop takes nothing
-        self._turns.at = now = time.monotonic()
-        if came and not self.outgoing.outbox and self._take_one(now):
-            return True
-        self.pump()
-        return False
-
-    def _take_one(self, now: float) -> bool:
-        """Take something small that has come, and look at nothing else: the application waits for it."""
-        if self._spool is not None or not self._at_socket.acquire(blocking=False):
-            return False
+        self._turns.at = time.monotonic()
+        if not self._at_socket.acquire(blocking=False):
+            self.wake()
+            return
         try:
-            return self._welcomed and 0 < self._receive(now, self._take_here) < SMALL_BYTES
+            if (connection := self._connection) is not None and self._welcomed:
+                self._receive(connection, self._take_here)
+                if self.outgoing.outbox or self.outgoing.unsent or self._received_bytes >= self._credit_at:
+                    self._go_on(connection)
+                if connection.gone:
+                    self._on_opened(None)  # it would be told of that for ever
+                if connection.waiting or connection.gone:
+                    self.wake()  # that is looked after there
         except GossamerError as error:
             self._command(partial(self._end, error))
-            return False
         finally:
             self._at_socket.release()
 
     def pump(self) -> None:
-        """Take what has come and send what there is, here and now; or have it done, if somebody is at it."""
+        """Send what there is, here and now; or have it done, if somebody is at it."""
         self._attended = self._attentive
-        if self._spool is not None or not self._at_socket.acquire(blocking=False):
+        if self._spool is not None or not self._at_socket.acquire(blocking=False):  # disks block
             self.wake()
             return
         try:
-            more = self._welcomed and self._exchange(time.monotonic(), self._take_here)
-            stir = more and not self._more
-            self._more = self._more or more
+            if (connection := self._connection) is not None and self._welcomed:
+                self._go_on(connection)
+                if self.outgoing.outbox:  # it has to wait for what is under way: perhaps no longer
+                    self._receive(connection, self._take_here)
+                    self._publish(connection)
+                if connection.waiting or connection.gone:
+                    self.wake()  # that is looked after there
         except GossamerError as error:
-            more = stir = False
             self._command(partial(self._end, error))
         finally:
             self._at_socket.release()
-        if more:
-            self._on_more()
-        if stir:  # it does what is left if the loop does not
-            self._stir()
 
     def hurry(self) -> None:
         """Somebody waits for what the broker may take its time over."""
@@ -345,9 +332,8 @@ class Transport:
         return self.outgoing.settled or time.monotonic() >= self._stop_at
 
     def _turn(self) -> None:
-        ready = dict(self._poller.poll(0 if self._more else self._patience_ms()))
-        self._drain_wakeup()
-        if self._attended and not self.woken and (self._more or self._descriptor in ready):
+        came = self._wait()
+        if self._attended and not self.woken and came:
             self._attended, looked_at = False, time.monotonic()
             self._doze.poll(self._grace_ms)
             self._drain_wakeup()
@@ -357,42 +343,42 @@ class Transport:
             self._grace_ms = min(2 * self._grace_ms, GRACE_MAX_MS) if self._attended else GRACE_MS
         woken, self.woken = self.woken, False  # before looking: what comes after wakes again
         with self._at_socket:
-            now = time.monotonic()
-            self._sent = False
-            if self._monitor is not None and self._monitor in ready:
-                self._reopen()
             while self._commands:
                 self._commands.popleft()()
-            self._on_time(now)
-            if woken or not self._attended:
-                self._more = self._exchange(now, self._take)
-            else:
-                self._more = self._sent and self._is_readable
-        if self._more and self._attended:
-            self._on_more()
+            self._on_time(time.monotonic())
+            if (connection := self._connection) is not None:
+                if woken or not self._attended:
+                    self._receive(connection, self._take)
+                if self._welcomed:
+                    self._go_on(connection)
+                if connection.gone and connection is self._connection:
+                    self._reopen()
+
+    def _wait(self) -> bool:
+        """Sleep until there is something to do; whether something has come."""
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        if (connection := self._connection) is not None:
+            poll.register(connection, select.POLLIN | select.POLLOUT if connection.stuck else select.POLLIN)
+        ready = dict(poll.poll(self._patience_ms()))
+        self._drain_wakeup()
+        return connection is not None and bool(ready.get(connection.fileno(), 0) & ~select.POLLOUT)
 
     def _drain_wakeup(self) -> None:
         with suppress(BlockingIOError):
             self._wakeup.recv(64)
 
-    def _exchange(self, now: float, take: Callable[[FromBroker, int], None]) -> bool:
-        """Send what there is, and take what has come, some of it; whether there is more. It ends by looking: sending
-        may have noticed what came, and then the descriptor says nothing of it any more."""
-        for _ in range(BURST):
-            if self._welcomed:
-                self._publish()
-                if self._hurried:
-                    self._hurried = self.outgoing.owed = False
-                    self._ping()
-                self._give_credit()
-            if not self._is_readable:
-                return False
-            self._receive(now, take)
-        return True
-
-    @property
-    def _is_readable(self) -> bool:
-        return self._dealer is not None and bool(zmq_poll([(self._dealer, _POLLIN)], 0))
+    def _go_on(self, connection: Connection) -> None:
+        """Send what there is to be sent in a session."""
+        if connection.waiting:
+            connection.flush()
+        if self.outgoing.outbox or self.outgoing.unsent:
+            self._publish(connection)
+        if self._hurried:
+            self._hurried = self.outgoing.owed = False
+            self._ping()
+        if self._crediting or self._received_bytes >= self._credit_at:
+            self._give_credit()
 
     def _patience_ms(self) -> int:
         now = time.monotonic()
@@ -400,7 +386,8 @@ class Transport:
         if self._receivers:
             until = min(until, self._told_at + TAKEN_S)
         if not self._welcomed:
-            until = min(self._hello_at + HELLO_S, self._lost_at + self._timeout_s)
+            until = self._open_at if self._connection is None else self._hello_at + HELLO_S
+            until = min(until, self._lost_at + self._timeout_s)
         until = min(until, self._stop_at)
         return max(0, min(5_000, round(1_000 * (until - now)) + 1))
 
@@ -410,7 +397,10 @@ class Transport:
                 raise ConnectionLost(
                     f"no broker at {', '.join(self._urls)} within {self._timeout_s:g} s{self._refused}"
                 )
-            if now > self._hello_at + HELLO_S:
+            if self._connection is None:
+                if now >= self._open_at:
+                    self._open()
+            elif now > self._hello_at + HELLO_S:
                 self._reopen()
         elif now > self._heard_at + SILENCE_S:
             self._reopen()
@@ -432,27 +422,15 @@ class Transport:
         """Say hello to the next of the urls."""
         self._url = (self._url + 1) % len(self._urls)
         self._epoch += 1
-        dealer = self._context.socket(zmq.DEALER)
-        dealer.setsockopt(zmq.LINGER, 0)
-        dealer.setsockopt(zmq.SNDHWM, 0)  # what is under way is bounded by what was acknowledged
-        dealer.setsockopt(zmq.RCVHWM, 0)
-        dealer.setsockopt(zmq.IDENTITY, f"{self._client}-{self._epoch}".encode())
-        dealer.setsockopt(zmq.RECONNECT_IVL, -1)  # a new session is a new socket
-        monitor = dealer.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
+        self._hello_at = now = time.monotonic()
+        patience_s = max(RETRY_S, min(HELLO_S, self._lost_at + self._timeout_s - now, self._stop_at - now))
         try:
-            dealer.connect(self._urls[self._url])
-        except zmq.ZMQError as error:
-            dealer.disable_monitor()
-            monitor.close(linger=0)
-            dealer.close()
-            raise UsageError(f"{self._urls[self._url]}: {error.strerror}") from None
-        self._dealer, self._monitor = dealer, monitor
-        self._descriptor = int(dealer.getsockopt(zmq.FD))
-        self._poller.register(self._descriptor, zmq.POLLIN)
-        self._poller.register(monitor, zmq.POLLIN)
-        self._more = True  # a descriptor tells of what comes after one has looked
+            self._connection = dial(self._urls[self._url], 2 * FRAME_BYTES_MAX, patience_s)
+        except OSError as error:
+            self._refused = f" ({error.strerror or error})"
+            self._open_at = time.monotonic() + RETRY_S
+            return
         self._attended = self._attentive = False  # nobody but this thread is at the new socket
-        self._hello_at = time.monotonic()
         self._send(
             Hello(
                 self._client, self._epoch, self._group, self._publisher,
@@ -461,28 +439,22 @@ class Transport:
         )  # fmt: skip
 
     def _reopen(self) -> None:
-        """This broker does not answer: leave it, and try the next."""
+        """This broker does not answer: leave it, and try the next before long."""
         now = time.monotonic()
+        self._open_at = now if self._welcomed else now + RETRY_S
         if self._welcomed:
             self._lost_at = now
             self._welcomed = False
-        elif now > self._lost_at + self._timeout_s:
-            return  # told by `_on_time`
-        else:
-            time.sleep(RETRY_S)
         self._drop()
-        self._open()
 
     def _drop(self) -> None:
-        dealer, monitor = self._dealer, self._monitor
-        self._dealer = self._monitor = None
-        if dealer is not None and monitor is not None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
             self._on_opened(None)
-            self._poller.unregister(self._descriptor)
-            self._poller.unregister(monitor)
-            dealer.disable_monitor()
-            monitor.close(linger=0)
-            dealer.close(linger=200 if self._closing else 0)
+            if self._closing:
+                connection.finish(FINISH_S)
+            else:
+                connection.close()
 
     def _on_welcomed(self, welcome: Welcome, now: float) -> None:
         if welcome.epoch != self._epoch:
@@ -495,11 +467,13 @@ class Transport:
         self.interests = welcome.interests
         self._window_bytes = welcome.window_bytes
         self._ping_s = min(PING_S, welcome.silence_s / 4)
-        self._received_bytes = self._credited_bytes = 0
+        self._received_bytes = 0
+        self._credit_at = self._window_bytes // 4
         self.outgoing.on_welcome(welcome)
         for receiver in self._receivers.values():
             self._send(receiver.asked())
-        self._on_opened(os.dup(self._descriptor))
+        if self._spool is None and self._connection is not None:
+            self._on_opened(os.dup(self._connection.fileno()))
         if self.reconnects == 0:
             self._on_welcome(welcome.stream, self.outgoing.next)
 
@@ -531,31 +505,42 @@ class Transport:
             self._drop()
         self._wakeup.close()
         self._waker.close()
-        context.leave()
         if self._spool is not None:
             self._spool.close()
 
     # Publishing -----------------------------------------------------------------------------------------------------
 
-    def _publish(self) -> None:
+    def _publish(self, connection: Connection) -> None:
         for publish in self.outgoing.due(time.time_ns()):
-            self._send(publish)
+            connection.send(encode(publish))
 
     # Receiving ------------------------------------------------------------------------------------------------------
 
-    def _receive(self, now: float, take: Callable[[FromBroker, int], None]) -> int:
-        """Take one message, if there is one; returns how many bytes it had."""
-        assert self._dealer is not None
+    def _receive(self, connection: Connection, take: Callable[[FromBroker, int], None]) -> None:
+        """Take what has come, some of it."""
         try:
-            frame = self._dealer.recv(_NOBLOCK)
-        except zmq.Again:
-            return 0
-        self._heard_at = now
-        try:
-            take(decode_from_broker(frame), len(frame))
+            messages = connection.receive()
         except PeerError:
-            return len(frame)  # dropped: its broker is at fault
-        return len(frame)
+            return  # it is no broker, and gone
+        if messages:
+            self._heard_at = time.monotonic()
+        for parts in messages:
+            for frame in parts:
+                try:
+                    message = decode_from_broker(frame)
+                    if type(message) is Single:  # as most often of those that are waited for
+                        self._take_single(message, len(frame))
+                    else:
+                        take(message, len(frame))
+                except PeerError:
+                    continue  # its broker is at fault, and that says nothing of the next
+
+    def _take_single(self, single: Single, size: int) -> None:
+        self._received_bytes += size
+        event = single.identified()
+        for sub in single.subs:
+            if (receiver := self._receivers.get(sub)) is not None:
+                receiver.on_single(single, event)
 
     def _take_here(self, message: FromBroker, size: int) -> None:
         """In the application's thread: what makes or breaks a session is for ours."""
@@ -566,12 +551,14 @@ class Transport:
 
     def _take(self, message: FromBroker, size: int) -> None:
         match message:
-            case Run() as run:
+            case Run(subs=subs) as run:
                 self._received_bytes += size
                 events = Undecoded(run)
-                for sub in run.subs:
+                for sub in subs:
                     if (receiver := self._receivers.get(sub)) is not None:
                         receiver.on_run(run, events)
+            case Single() as single:
+                self._take_single(single, size)
             case Items(sub=sub) as items:
                 self._received_bytes += size
                 if (receiver := self._receivers.get(sub)) is not None:
@@ -617,13 +604,10 @@ class Transport:
                 pass
 
     def _give_credit(self) -> None:
-        taken = self._received_bytes - self._credited_bytes
-        if not self._crediting and taken < self._window_bytes // 4:
-            return
         numbers: Iterable[int] = [self._crediting.popitem()[0] for _ in range(len(self._crediting))]
         receivers = [receiver for number in numbers if (receiver := self._receivers.get(number)) is not None]
         grants = tuple((receiver.number, receiver.total()) for receiver in receivers)
-        self._credited_bytes = self._received_bytes
+        self._credit_at = self._received_bytes + self._window_bytes // 4
         self._send(Credit(self._received_bytes, grants))
 
     def _subscribe(self, receiver: Receiver) -> None:
@@ -646,10 +630,8 @@ class Transport:
             self._send(taken)
 
     def _send(self, message: FromClient) -> None:
-        self._sent = True
-        if self._dealer is not None:
-            with _FULL:  # unbounded, as long as there is a connection; without one there is no session
-                self._dealer.send(encode(message), _NOBLOCK)
+        if self._connection is not None:  # without one there is no session
+            self._connection.send(encode(message))
 
 
 _running: "weakref.WeakSet[Transport]" = weakref.WeakSet()

@@ -11,7 +11,6 @@ from gossamer.broker.addresses import split
 from gossamer.broker.framing import Header, encode_header, encode_mark
 from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
-from gossamer.broker.sessions import Sessions
 from gossamer.messages.codec import encode
 from gossamer.messages.wire import Busy, Join
 from gossamer.messages.wire import Member as Record
@@ -41,7 +40,7 @@ class Nodes:
 
     def turn(self):
         for name, mesh in self._meshes.items():
-            mesh.wait(0.002)
+            mesh.poll.wait(0.002)
             now = time.monotonic()
             self.taken[name] += mesh.receive(now)
             mesh.on_time(now)
@@ -326,10 +325,6 @@ def test_an_address_in_use_is_refused_in_one_line(nodes):
 
 def test_a_slow_reader_is_never_taken_for_dead_by_heartbeats(nodes):
     """They end connections whose input is held up, and libzmq aborts the process then (broker/addresses.py)."""
-    sessions = Sessions()
-    try:
-        for router in (nodes.add("a")._router, sessions._router):
-            assert router.getsockopt(zmq.HEARTBEAT_IVL) == 0
-            assert router.getsockopt(zmq.TCP_KEEPALIVE) == 1
-    finally:
-        sessions.close()
+    router = nodes.add("a")._router
+    assert router.getsockopt(zmq.HEARTBEAT_IVL) == 0
+    assert router.getsockopt(zmq.TCP_KEEPALIVE) == 1

@@ -65,7 +65,7 @@ def connected() -> Iterator[tuple[Transport, Deaf]]:
         transport = Transport(
             (f"tcp://127.0.0.1:{port}",), group="default", timeout_s=10,
             on_welcome=lambda *_: None, on_acks=lambda: None, on_failed=failures.append,
-            on_opened=lambda _: None, on_more=lambda: None, turns=Turns(),
+            on_opened=lambda _: None, turns=Turns(),
         )  # fmt: skip
         transport.start()
         broker = Deaf(router)

@@ -10,7 +10,7 @@ from gossamer.matching import Selector
 from gossamer.messages.event import Content
 from gossamer.messages.packet import assemble, pack
 from gossamer.messages.quick import COMPILED
-from gossamer.messages.session import Counts, Gap, Items, Run, Start, Subscribe, decode_from_broker
+from gossamer.messages.session import Counts, Gap, Items, Run, Single, Start, Subscribe, decode_from_broker
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.delivery import Item
 from gossamer.protocol.obsolescence import Told
@@ -40,6 +40,9 @@ class Consumer:
                 self.runs.append(len(run.events()))
                 for event in run.events():
                     self._take(Item(event))
+            case Single() as single:
+                self.runs.append(1)
+                self._take(Item(single.identified()))
             case Items() as items:
                 apart = [notice for notice in items.notices if not notice.together]
                 together = {notice.place: notice for notice in items.notices if notice.together}

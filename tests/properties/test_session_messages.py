@@ -12,12 +12,12 @@ from gossamer.messages.errors import PeerError
 from gossamer.messages.event import Content, Event
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import pack
-from gossamer.messages.session import Run, decode_from_broker, decode_from_client, encode
+from gossamer.messages.session import Run, Single, decode_from_broker, decode_from_client, encode
 from strategies import values
 
 CLIENT = session.FromClient.__args__
 BROKER = session.FromBroker.__args__
-SOLID = [kind for kind in (*CLIENT, *BROKER) if kind not in (session.Run, session.Items)]
+SOLID = [kind for kind in (*CLIENT, *BROKER) if kind not in (session.Run, session.Single, session.Items)]
 
 
 def test_every_message_class_is_in_one_of_the_unions():
@@ -40,6 +40,19 @@ def test_events_of_a_run_are_those_that_were_packed_with_their_ids():
     pieces = dict(packet.encoded())
     run = decode_from_broker(encode(Run((1, 2), packet.stream, ((5, 6), (8, 8)), pieces[5] + pieces[6] + pieces[8])))
     assert [(event.id.seq, event.attributes["n"]) for event in run.events()] == [(5, 0), (6, 1), (8, 3)]
+
+
+def test_the_event_of_a_single_is_the_one_that_was_packed_with_its_id():
+    packet = pack("default/~b-1.0", 5, [Content(attributes={"n": 1}, key="k", body=b"body")])
+    single = decode_from_broker(encode(Single((1, 2), packet.stream, 5, False, msgspec.Raw(packet.blob))))
+    assert (single.subs, single.loose) == ((1, 2), False)
+    assert single.identified() == packet.events()[0]
+
+
+@pytest.mark.parametrize("blob", [b"\xc1", b"\x90\x90", b"\xa1x", pack("default/x", 0, [Content()]).blob[:-1]])
+def test_a_single_that_is_none_is_the_brokers_fault(blob):
+    with pytest.raises(PeerError):
+        decode_from_broker(encode(Single((1,), "default/x", 0, True, msgspec.Raw(blob))))
 
 
 def test_items_carry_events_of_any_stream():

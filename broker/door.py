@@ -1,0 +1,157 @@
+"""Where clients come in: a socket that listens, and a connection for each of them, none of which is ever waited for."""
+
+import errno
+import math
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from gossamer.broker.addresses import split
+from gossamer.broker.connection import Connection
+from gossamer.broker.poll import READ, WRITE, Poll
+from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.zmtp import Message
+
+BACKLOG = 1_024
+ACCEPTS = 64
+"""Taken in at a time."""
+BURST_BYTES = 512 * 1024
+"""Taken from all of them, before what it led to is sent: about so much, since nobody is stopped within a message."""
+FULL_S = 0.5
+"""How long nobody is taken in when the process has all the descriptors that it may have."""
+FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+WAITING_MAX = 20_000
+"""Whoever takes none of so many pieces is cut off. What is large is bounded by its window before that."""
+
+
+class Door:
+    """Used by one thread."""
+
+    def __init__(self, bind: str, bytes_max: int, connections_max: int, complain: Callable[[str], None]) -> None:
+        """It listens at once. Messages of more than `bytes_max` are not read, and more than `connections_max` are not
+        let in; `complain` hears of those whose connection had to be ended."""
+        host, port = split(bind)
+        family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        try:
+            self._listener = socket.create_server(
+                ("" if host == "*" else host.strip("[]"), port), family=family, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise UsageError(f"cannot listen on {bind}: {error.strerror or error}") from None
+        self._listener.setblocking(False)
+        bound = self._listener.getsockname()
+        self.address = f"tcp://{f'[{bound[0]}]' if family == socket.AF_INET6 else bound[0]}:{bound[1]}"
+        self._bytes_max = bytes_max
+        self._connections_max = connections_max
+        self._complain = complain
+        self._poll: Poll | None = None
+        self._accept_at = 0.0
+        """When to take clients in again; 0: at any time."""
+        self.connections: dict[Connection, None] = {}
+        self._passed_over: dict[object, int] = {}
+        """Those that were ready in the last turn, and did not have theirs: they have it first, in this order."""
+
+    def open(self, poll: Poll) -> None:
+        """Let clients in from now on, in the loop that sleeps on this."""
+        self._poll = poll
+        poll.register(self._listener, READ, self)
+
+    def receive(self, now: float) -> Iterator[tuple[Connection, Message | None]]:
+        """What has come, of each a little; None: it is gone."""
+        assert self._poll is not None
+        ready, taken_bytes = self._poll.ready, 0
+        if self._passed_over:
+            last = len(self._passed_over)
+            ready.sort(key=lambda each: self._passed_over.get(each[0].data, last))
+            self._passed_over = {}
+        for place, (key, events) in enumerate(ready):
+            connection = key.data
+            if taken_bytes > BURST_BYTES:
+                self._passed_over = {key.data: order for order, (key, _) in enumerate(ready[place:])}
+                return
+            if type(connection) is not Connection:
+                if connection is self:
+                    self._accept(now)
+                continue
+            if connection.gone:
+                continue  # since this began
+            if events & WRITE:
+                connection.flush()
+            if events & READ:
+                connection.heard_at = now
+                try:
+                    messages = connection.receive()
+                except PeerError as error:
+                    self._complain(str(error))
+                    messages = []
+                for message in messages:
+                    taken_bytes += len(message[-1])
+                    yield connection, message
+            if (connection.gone or connection.waiting or connection.watched) and not self.look_after(connection):
+                yield connection, None
+
+    def _accept(self, now: float) -> None:
+        assert self._poll is not None
+        for _ in range(ACCEPTS):
+            try:
+                accepted, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno not in FULL:
+                    continue  # it was gone before it was let in
+                self._complain(f"nobody can be let in: {error.strerror}")
+                self._poll.unregister(self._listener)
+                self._accept_at = now + FULL_S
+                return
+            if len(self.connections) >= self._connections_max:
+                self._complain(f"{self._connections_max} are connected, and no more are let in")
+                accepted.close()
+                continue
+            try:
+                connection = Connection(accepted, "ROUTER", self._bytes_max, now)
+            except OSError:  # gone already
+                accepted.close()
+                continue
+            self.connections[connection] = None
+            self._poll.register(connection, READ, connection)
+
+    def on_tick(self, now: float) -> None:
+        """Take clients in again, if that was not possible for a while."""
+        if self._accept_at and now >= self._accept_at and self._poll is not None:
+            self._accept_at = 0.0
+            self._poll.register(self._listener, READ, self)
+
+    def look_after(self, connection: Connection) -> bool:
+        """Of one that not all was sent to at once: look for room while something waits for it. Whether it is there
+        still."""
+        if connection.gone or len(connection.waiting) > WAITING_MAX:
+            self.drop(connection)
+            return False
+        if connection.stuck is not connection.watched and self._poll is not None:
+            connection.watched = connection.stuck
+            self._poll.modify(connection, READ | WRITE if connection.stuck else READ, connection)
+        return True
+
+    def drop(self, connection: Connection) -> None:
+        """Nothing more is to be had from or said to this one."""
+        if connection in self.connections:
+            del self.connections[connection]
+            if self._poll is not None:
+                self._poll.unregister(connection)
+            connection.close()
+
+    def close(self, linger_s: float) -> None:
+        """Let everybody have what waits for them, within a time, and let go of everything."""
+        until = time.monotonic() + linger_s
+        while (left_s := until - time.monotonic()) > 0 and (stuck := [each for each in self.connections if each.stuck]):
+            poll = select.poll()
+            for connection in stuck:
+                poll.register(connection, select.POLLOUT)
+            poll.poll(math.ceil(1_000 * left_s))
+            for connection in stuck:
+                connection.flush()
+        for connection in list(self.connections):
+            self.drop(connection)
+        self._listener.close()

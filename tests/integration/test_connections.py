@@ -1,0 +1,299 @@
+"""Connections of clients over real sockets, with ZeroMQ's own library at the other end, or one that reads nothing."""
+
+import errno
+import fcntl
+import os
+import socket
+import sys
+import termios
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import zmq
+
+from gossamer.broker import door as doors
+from gossamer.broker.connection import Connection, dial
+from gossamer.broker.door import Door
+from gossamer.broker.poll import READ, Poll
+from gossamer.messages.errors import UsageError
+from processes import until
+
+BYTES_MAX = 2**24
+SIZES = (0, 1, 255, 256, 5_000, 3_000_000)
+
+
+class Open:
+    """A door in a loop that a test turns, and what came in."""
+
+    def __init__(self) -> None:
+        self.complaints: list[str] = []
+        self.door = Door("tcp://127.0.0.1:0", BYTES_MAX, 8, self.complaints.append)
+        self.poll = Poll()
+        self.door.open(self.poll)
+        self.came: list[bytes] = []
+        self.gone = 0
+
+    def turn(self) -> None:
+        self.poll.wait(0.005)
+        for connection, message in self.door.receive(time.monotonic()):
+            if message is None:
+                self.gone += 1
+            else:
+                self.came += message
+                if not connection.send(message[0]):
+                    self.door.look_after(connection)
+
+    def until(self, condition, what="") -> None:
+        until(lambda: (self.turn(), condition())[1], what)
+
+
+@pytest.fixture
+def open_door():
+    opened = Open()
+    yield opened
+    opened.door.close(0.0)
+    opened.poll.close()
+
+
+@contextmanager
+def library(kind, **options):
+    with zmq.Context() as context, context.socket(kind) as made:
+        made.setsockopt(zmq.LINGER, 0)
+        made.setsockopt(zmq.RCVTIMEO, 10_000)
+        for name, value in options.items():
+            made.setsockopt(getattr(zmq, name), value)
+        yield made
+
+
+def test_a_dealer_of_the_library_is_served(open_door):
+    with library(zmq.DEALER) as dealer:
+        dealer.connect(open_door.door.address)
+        for size in SIZES:
+            dealer.send(b"x" * size)
+        echoed = []
+
+        def all_back():
+            while dealer.poll(0):
+                echoed.append(len(dealer.recv()))
+            return len(echoed) == len(SIZES)
+
+        open_door.until(all_back)
+        assert echoed == list(SIZES)
+    open_door.until(lambda: open_door.gone == 1, "its end to be noticed at once")
+    assert open_door.door.connections == {}
+
+
+def test_a_router_of_the_library_serves_ours():
+    with library(zmq.ROUTER) as router:
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        ours = dial(f"tcp://127.0.0.1:{port}", BYTES_MAX, 5.0)
+        came = []
+        for size in SIZES:
+            ours.send(b"x" * size)  # before the other has said what it is, too: then it waits
+
+        def exchanged():
+            ours.flush()
+            while router.poll(0):
+                router.send_multipart(router.recv_multipart())
+            came.extend(len(part) for message in ours.receive() for part in message)
+            return len(came) == len(SIZES)
+
+        until(exchanged)
+        assert came == list(SIZES)
+        ours.close()
+
+
+def test_heartbeats_of_the_library_are_answered(open_door):
+    with library(zmq.DEALER, HEARTBEAT_IVL=20, HEARTBEAT_TIMEOUT=200) as dealer:
+        monitor = dealer.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        dealer.connect(open_door.door.address)
+        dealer.send(b"x")
+        open_door.until(lambda: open_door.came == [b"x"])
+        began = time.monotonic()
+        open_door.until(lambda: time.monotonic() > began + 0.6)  # three times what it would wait for an answer
+        assert not monitor.poll(0)
+        dealer.disable_monitor()
+        monitor.close(linger=0)
+
+
+def test_any_other_socket_of_the_library_is_turned_away(open_door):
+    with library(zmq.PUSH) as push:
+        push.connect(open_door.door.address)
+        open_door.until(lambda: open_door.gone, "one of them to end it: the library does not like a ROUTER, either")
+        push.setsockopt(zmq.RECONNECT_IVL, -1)
+    assert open_door.came == []
+
+
+def pending(connection: Connection) -> int:
+    """How many bytes lie there to be read."""
+    return int.from_bytes(fcntl.ioctl(connection.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def pair() -> tuple[Connection, Connection]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    one = socket.create_connection(listener.getsockname())
+    other, _ = listener.accept()
+    listener.close()
+    ends = Connection(one, "DEALER", BYTES_MAX, 0.0), Connection(other, "ROUTER", BYTES_MAX, 0.0)
+    until(lambda: not any(end.receive() for end in ends) and all(end._zmtp.ready for end in ends))
+    return ends
+
+
+def test_what_the_kernel_does_not_take_waits_and_comes_in_order():
+    one, other = pair()
+    frames = [bytes([number]) * (100 if number % 3 else 200_000) for number in range(100)]
+    sent = [one.send(frame) for frame in frames]
+    assert not all(sent)
+    assert one.stuck
+    came = []
+
+    def all_came():
+        one.flush()
+        came.extend(part for message in other.receive() for part in message)
+        return len(came) >= len(frames)
+
+    until(all_came)
+    assert came == frames
+    assert not one.waiting
+    one.close()
+    other.close()
+
+
+def test_who_ends_is_heard_to_the_end():
+    one, other = pair()
+    frames = [bytes([number]) * 300_000 for number in range(20)]
+    for frame in frames:
+        one.send(frame)
+    assert one.stuck
+    finishing = threading.Thread(target=one.finish, args=(10.0,))
+    finishing.start()
+    came = []
+
+    def ended():
+        came.extend(part for message in other.receive() for part in message)
+        return other.gone
+
+    until(ended)
+    assert came == frames
+    other.close()
+    finishing.join()
+
+
+def test_one_that_is_closed_is_over_whoever_else_has_a_descriptor_of_it():
+    one, other = pair()
+    watched = os.dup(one.fileno())
+    one.close()
+    until(lambda: (other.receive(), other.gone)[1])
+    os.close(watched)
+    other.close()
+
+
+def test_who_takes_nothing_is_cut_off_in_the_end(open_door, monkeypatch):
+    monkeypatch.setattr(doors, "WAITING_MAX", 50)
+    deaf = dial(open_door.door.address, BYTES_MAX, 5.0)
+    deaf.send(b"x")
+    open_door.until(lambda: (deaf.receive(), open_door.came)[1])
+    (connection,) = open_door.door.connections
+    there = True
+    for _ in range(1_000):
+        there = connection.send(b"y" * 100_000) or open_door.door.look_after(connection)
+        if not there:
+            break
+    assert not there
+    assert open_door.door.connections == {}
+    deaf.close()
+
+
+def test_without_descriptors_nobody_is_let_in_for_a_while_and_then_again(open_door):
+    def full():
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    listener = open_door.door._listener
+
+    class Full:
+        accept = staticmethod(full)
+
+        def __getattr__(self, name):
+            return getattr(listener, name)
+
+    open_door.door._listener = Full()
+    waiting = dial(open_door.door.address, BYTES_MAX, 5.0)
+    open_door.until(lambda: open_door.complaints)
+    assert open_door.complaints == ["nobody can be let in: Too many open files"]
+    for _ in range(3):
+        open_door.turn()
+    assert len(open_door.complaints) == 1, "it does not try again and again"
+    open_door.door._listener = listener
+    open_door.door.on_tick(time.monotonic() + doors.FULL_S)
+    waiting.send(b"x")
+    open_door.until(lambda: (waiting.receive(), b"x" in open_door.came)[1])
+    waiting.close()
+
+
+def test_one_connection_too_many_is_closed_at_once(open_door):
+    there = [dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(9)]
+    open_door.until(lambda: open_door.complaints)
+    assert open_door.complaints == ["8 are connected, and no more are let in"]
+    until(lambda: (there[-1].receive(), there[-1].gone)[1])
+    there[0].close()
+    open_door.until(lambda: open_door.gone == 1)
+    another = dial(open_door.door.address, BYTES_MAX, 5.0)
+    another.send(b"x")
+    open_door.until(lambda: (another.receive(), open_door.came == [b"x"])[1])
+    for each in (*there[1:], another):
+        each.close()
+
+
+def test_whoever_sends_all_the_time_leaves_the_others_their_turn(open_door, monkeypatch):
+    monkeypatch.setattr(doors, "BURST_BYTES", 50_000)
+    busy = [dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(6)]
+    for each in busy:
+        each.send(b"met")
+    open_door.until(lambda: ([each.receive() for each in busy], len(open_door.came) == len(busy))[1])
+    open_door.came.clear()
+    for number, each in enumerate(busy):
+        for _ in range(10):
+            each.send(bytes([number]) * 60_000)
+    until(lambda: all(pending(connection) > 60_000 for connection in open_door.door.connections))
+    open_door.until(lambda: len(open_door.came) >= 6)
+    assert {frame[0] for frame in open_door.came[:6]} == set(range(6)), "each once, before any of them again"
+    for each in busy:
+        each.close()
+
+
+def test_what_cannot_be_listened_on_is_the_callers_error(open_door):
+    with pytest.raises(UsageError, match=r"cannot listen on .*: Address already in use"):
+        Door(open_door.door.address, BYTES_MAX, 8, lambda _: None)
+
+
+def test_a_message_that_a_send_took_note_of_is_not_slept_over():
+    """ZeroMQ's descriptor says nothing of it any more."""
+    poll = Poll()
+    with library(zmq.DEALER) as here, library(zmq.DEALER) as there:
+        port = here.bind_to_random_port("tcp://127.0.0.1")
+        there.connect(f"tcp://127.0.0.1:{port}")
+        poll.watch(here, zmq.POLLIN)
+        there.send(b"x")
+        until(lambda: here.getsockopt(zmq.EVENTS) & zmq.POLLIN)  # now it has been noticed
+        poll.touched = True  # as whoever uses it says
+        began = time.monotonic()
+        poll.wait(30.0)
+        assert here in poll.readable
+        assert time.monotonic() < began + 15.0, "it was slept over"
+        assert here.recv() == b"x"
+        poll.wait(0.0)
+        assert poll.readable == {}
+        there.send(b"y")
+        poll.wait(30.0)
+        assert here in poll.readable
+        poll.unwatch(here)
+    wakeup, waker = socket.socketpair()
+    poll.register(wakeup, READ, "data")
+    waker.send(b"\0")
+    poll.wait(30.0)
+    assert [(key.data, events) for key, events in poll.ready] == [("data", READ)]
+    poll.close()
+    wakeup.close()
+    waker.close()
