@@ -142,7 +142,7 @@ def _cut(part: str, value: str) -> Cut:
 class FaultyMesh:
     """A mesh that does to messages what `faults` says; exchange that at any time, from any thread."""
 
-    def __init__(self, mesh: Links, faults: Faults) -> None:
+    def __init__(self, mesh: Links, faults: Faults, now: float) -> None:
         self.own = mesh.own
         self.counters = mesh.counters
         self.faults = faults
@@ -150,7 +150,7 @@ class FaultyMesh:
         self._rng = random.Random(f"{faults.seed}/{mesh.own.node}")
         self._late: list[tuple[float, int, str, bytes]] = []
         self._count = 0
-        self._born: float | None = None
+        self._born = now
 
     def send(self, to: tuple[str, ...], frame: bytes, now: float) -> None:
         faults, at_once = self.faults, []
@@ -199,8 +199,6 @@ class FaultyMesh:
         return False
 
     def _parted(self, faults: Faults, name: str, now: float) -> bool:
-        if self._born is None:
-            self._born = now
         age_s = now - self._born
         return any(cut.parts(self.own.node, name, age_s) for cut in faults.cuts)
 

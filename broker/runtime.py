@@ -173,7 +173,7 @@ class Runtime:
         mesh = Mesh(bind, advertise=advertise, name=name, incarnation=incarnation, limits=limits)
         self.name = mesh.own.node
         self.address = mesh.own.address
-        self.faulty = FaultyMesh(mesh, faults) if faults is not None else None
+        self.faulty = FaultyMesh(mesh, faults, time.monotonic()) if faults is not None else None
         self._links: Links = self.faulty or mesh
         self.counters: Counters = mesh.counters
         self.store = store

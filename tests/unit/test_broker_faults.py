@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_named(text):
 def test_a_share_is_lost_and_the_same_share_with_the_same_seed():
     def passed(seed):
         wire = Wire()
-        faulty = FaultyMesh(wire, Faults(loss=0.2, seed=seed))
+        faulty = FaultyMesh(wire, Faults(loss=0.2, seed=seed), 0.0)
         for number in range(1_000):
             faulty.send(("b", "c"), b"%d" % number, 0.0)
         assert wire.counters.frames_lost == 2_000 - len(wire.sent)
@@ -68,7 +68,7 @@ def test_a_share_is_lost_and_the_same_share_with_the_same_seed():
 
 def test_what_is_late_overtakes_and_comes_when_it_is_due():
     wire = Wire()
-    faulty = FaultyMesh(wire, Faults(delay_s=0.02, seed=1))
+    faulty = FaultyMesh(wire, Faults(delay_s=0.02, seed=1), 0.0)
     for number in range(200):
         faulty.send(("b",), b"%d" % number, 0.0)
     assert not wire.sent
@@ -82,7 +82,7 @@ def test_what_is_late_overtakes_and_comes_when_it_is_due():
 
 def test_some_come_twice():
     wire = Wire()
-    faulty = FaultyMesh(wire, Faults(duplicate=0.5))
+    faulty = FaultyMesh(wire, Faults(duplicate=0.5), 0.0)
     for _ in range(100):
         faulty.send(("b",), b"", 0.0)
     assert 120 < len(wire.sent) < 180
@@ -90,10 +90,21 @@ def test_some_come_twice():
 
 def test_a_partition_cuts_both_ways_for_its_time():
     wire = Wire()
-    faulty = FaultyMesh(wire, parse_faults("partition=a|b,c@3s-8s"))
+    faulty = FaultyMesh(wire, parse_faults("partition=a|b,c@3s-8s"), 100.0)
     wire.incoming = [Received("b", Busy()), Received("d", Busy()), Met("b")]
     for now, reached, heard in ((100.0, ["b", "d"], 3), (103.0, ["d"], 1), (107.9, ["d"], 1), (108.0, ["b", "d"], 3)):
         wire.sent.clear()
         faulty.send(("b", "d"), b"", now)
         assert names(wire) == reached
         assert len(faulty.receive(now)) == heard
+
+
+def test_a_partition_that_is_made_later_holds_for_what_had_come_by_then():
+    """A turn of the loop sends what was submitted, by the clock, before it looks at what woke it some time ago."""
+    wire = Wire()
+    faulty = FaultyMesh(wire, Faults(), 100.0)
+    faulty.faults = parse_faults("partition=a|b")
+    wire.incoming = [Received("b", Busy())]
+    faulty.send(("b",), b"", 105.001)
+    assert not wire.sent
+    assert faulty.receive(105.0) == []
