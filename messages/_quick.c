@@ -1,14 +1,16 @@
 /* The two steps that every event takes, for the everyday ones: see messages/quick.py, which says what they are for and
  * does without this file where there is no compiler.
  *
- * Both answer None whenever something is not plainly good, and never raise for what an event says: then the way through
- * msgspec and messages/event.py decides, and has the words for it. So what is accepted here is a part of what is
+ * Both say no (False, None) whenever something is not plainly good, and never raise for what an event says: then the way
+ * through msgspec and messages/event.py decides, and has the words for it. So what is accepted here is a part of what is
  * accepted there, and comes to the same (tests/properties/test_quick.py). Bytes are a peer's: each is looked at only
  * after it is known to be there.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@
 #define TEXT_BYTES_MAX 1024    /* of one value of it */
 #define KEY_LENGTH_MAX 1024    /* messages/event.py */
 #define BODY_BYTES_MAX 4194304 /* there, too */
+#define KEPT_BYTES_MAX 2097152 /* of an outbox that is empty */
 
 enum { FIELDS = 0x97, NIL = 0xc0, FALSE_ = 0xc2, TRUE_ = 0xc3, DOUBLE = 0xcb };
 
@@ -115,29 +118,26 @@ put_value(uint8_t *to, const uint8_t *end, PyObject *value)
     return to;
 }
 
-PyDoc_STRVAR(encode_doc, "encode(names, key, time_ns, attributes, body): an event's bytes, or None");
-
-static PyObject *
-encode(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
+/* All of an event but its body, if it is plainly good: how many bytes that took of HEAD_BYTES_MAX. Else 0, or -1 for an
+ * error. */
+static Py_ssize_t
+put_head(uint8_t *head, PyObject *names, PyObject *key, PyObject *time_ns, PyObject *attributes, PyObject *body)
 {
-    if (count != 5 || !PyAnySet_Check(given[0]))
-        return PyErr_Format(PyExc_TypeError, "encode(names, key, time_ns, attributes, body)");
-    PyObject *names = given[0], *key = given[1], *time_ns = given[2], *attributes = given[3], *body = given[4];
     if (!PyDict_CheckExact(attributes) || !PyBytes_CheckExact(body) || !PyLong_CheckExact(time_ns))
-        Py_RETURN_NONE;
+        return 0;
     Py_ssize_t many = PyDict_GET_SIZE(attributes), size = PyBytes_GET_SIZE(body);
     int overflow;
     int64_t time = PyLong_AsLongLongAndOverflow(time_ns, &overflow);
     if (many > ATTRIBUTES_MAX || size > BODY_BYTES_MAX || overflow || time < 0)
-        Py_RETURN_NONE;
+        return 0;
 
-    uint8_t head[HEAD_BYTES_MAX], *to = head;
+    uint8_t *to = head;
     const uint8_t *end = head + HEAD_BYTES_MAX - 32; /* what stands around key and attributes */
     *to++ = FIELDS;
     if (key == Py_None)
         *to++ = NIL;
     else if ((to = put_text(to, end, key, KEY_LENGTH_MAX)) == NULL)
-        Py_RETURN_NONE;
+        return 0;
     *to++ = NIL;
     *to++ = NIL;
     to = put_int(to, time);
@@ -152,20 +152,210 @@ encode(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
     Py_ssize_t at = 0;
     while (PyDict_Next(attributes, &at, &name, &value)) {
         if (!PyUnicode_CheckExact(name) || (to = put_text(to, end, name, TEXT_BYTES_MAX)) == NULL)
-            Py_RETURN_NONE;
+            return 0;
         int known = PySet_Contains(names, name); /* of exact strings: nobody's code is called */
         if (known < 0)
-            return NULL;
+            return -1;
         if (!known || (to = put_value(to, end, value)) == NULL)
-            Py_RETURN_NONE;
+            return 0;
     }
-    to = put_sized(to, (uint64_t)size, 0xc4);
-    PyObject *encoded = PyBytes_FromStringAndSize(NULL, (to - head) + size);
-    if (encoded == NULL)
+    return put_sized(to, (uint64_t)size, 0xc4) - head;
+}
+
+/* The outbox ------------------------------------------------------------------------------------------------------- */
+
+/* Events in a row, as the bytes that their packets will be. What is taken is taken from the beginning, and the room that
+ * it leaves is used again when there is none at the end. */
+typedef struct {
+    PyObject_HEAD
+    uint8_t *bytes;
+    size_t head, tail, room;
+    uint32_t *sizes;
+    size_t first, last, places;
+    int64_t posted_bytes;
+} Outbox;
+
+/* Room for one more at the end of a row of things so wide, which is moved or made larger for that. */
+static int
+make_room(void **row, size_t *begin, size_t *end, size_t *room, size_t more, size_t width)
+{
+    if (*end + more <= *room)
+        return 1;
+    size_t used = *end - *begin;
+    uint8_t *from = (uint8_t *)*row + *begin * width;
+    if (used + more <= *room / 2)
+        memmove(*row, from, used * width);
+    else {
+        size_t larger = 2 * *room > used + more ? 2 * *room : used + more;
+        uint8_t *made = PyMem_Malloc(larger * width);
+        if (made == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        if (used)
+            memcpy(made, from, used * width);
+        PyMem_Free(*row);
+        *row = made;
+        *room = larger;
+    }
+    *begin = 0;
+    *end = used;
+    return 1;
+}
+
+static int
+outbox_reserve(Outbox *box, size_t size)
+{
+    return make_room((void **)&box->bytes, &box->head, &box->tail, &box->room, size, 1)
+           && make_room((void **)&box->sizes, &box->first, &box->last, &box->places, 1, sizeof *box->sizes);
+}
+
+static void
+outbox_close(Outbox *box, size_t size)
+{
+    box->tail += size;
+    box->sizes[box->last++] = (uint32_t)size;
+    box->posted_bytes += (int64_t)size;
+}
+
+PyDoc_STRVAR(post_doc, "post(names, key, time_ns, attributes, body): put an event at the end; whether it is an everyday one");
+
+static PyObject *
+outbox_post(Outbox *box, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 5 || !PyAnySet_Check(given[0]))
+        return PyErr_Format(PyExc_TypeError, "post(names, key, time_ns, attributes, body)");
+    PyObject *body = given[4];
+    size_t size = PyBytes_CheckExact(body) ? (size_t)PyBytes_GET_SIZE(body) : 0;
+    if (size > BODY_BYTES_MAX)
+        Py_RETURN_FALSE;
+    if (!outbox_reserve(box, HEAD_BYTES_MAX + size))
         return NULL;
-    memcpy(PyBytes_AS_STRING(encoded), head, (size_t)(to - head));
-    memcpy(PyBytes_AS_STRING(encoded) + (to - head), PyBytes_AS_STRING(body), (size_t)size);
-    return encoded;
+    uint8_t *head = box->bytes + box->tail;
+    Py_ssize_t length = put_head(head, given[0], given[1], given[2], given[3], body);
+    if (length < 0)
+        return NULL;
+    if (length == 0)
+        Py_RETURN_FALSE;
+    memcpy(head + length, PyBytes_AS_STRING(body), size);
+    outbox_close(box, (size_t)length + size);
+    Py_RETURN_TRUE;
+}
+
+PyDoc_STRVAR(append_doc, "append(encoded): put an event that is encoded already at the end");
+
+static PyObject *
+outbox_append(Outbox *box, PyObject *encoded)
+{
+    if (!PyBytes_CheckExact(encoded) || PyBytes_GET_SIZE(encoded) == 0 || PyBytes_GET_SIZE(encoded) > INT32_MAX)
+        return PyErr_Format(PyExc_TypeError, "append(bytes)");
+    size_t size = (size_t)PyBytes_GET_SIZE(encoded);
+    if (!outbox_reserve(box, size))
+        return NULL;
+    memcpy(box->bytes + box->tail, PyBytes_AS_STRING(encoded), size);
+    outbox_close(box, size);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(take_doc, "take(events_max, bytes_max): sizes and bytes of those at the beginning that fit, of one at least");
+
+static PyObject *
+outbox_take(Outbox *box, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "take(events_max, bytes_max)");
+    size_t events_max = PyLong_AsSize_t(given[0]), bytes_max = PyLong_AsSize_t(given[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (box->first == box->last)
+        return PyErr_Format(PyExc_IndexError, "take from an empty outbox");
+    size_t many = 1, bytes = box->sizes[box->first];
+    while (many < events_max && box->first + many < box->last) {
+        size_t more = bytes + box->sizes[box->first + many];
+        if (more > bytes_max)
+            break;
+        bytes = more;
+        many++;
+    }
+    PyObject *sizes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(4 * many));
+    PyObject *blob = PyBytes_FromStringAndSize((const char *)box->bytes + box->head, (Py_ssize_t)bytes);
+    PyObject *taken = sizes != NULL && blob != NULL ? PyTuple_Pack(2, sizes, blob) : NULL;
+    if (taken != NULL) {
+        uint8_t *to = (uint8_t *)PyBytes_AS_STRING(sizes);
+        for (size_t at = box->first; at < box->first + many; at++)
+            for (int byte = 0; byte < 4; byte++)
+                *to++ = (uint8_t)(box->sizes[at] >> (8 * byte));
+        box->head += bytes;
+        box->first += many;
+        if (box->first == box->last) {
+            box->head = box->tail = box->first = box->last = 0;
+            if (box->room > KEPT_BYTES_MAX) { /* it was full once, and need not be so again */
+                PyMem_Free(box->bytes);
+                box->bytes = NULL;
+                box->room = 0;
+            }
+        }
+    }
+    Py_XDECREF(sizes);
+    Py_XDECREF(blob);
+    return taken;
+}
+
+static Py_ssize_t
+outbox_length(Outbox *box)
+{
+    return (Py_ssize_t)(box->last - box->first);
+}
+
+static void
+outbox_dealloc(Outbox *box)
+{
+    PyTypeObject *type = Py_TYPE(box);
+    PyMem_Free(box->bytes);
+    PyMem_Free(box->sizes);
+    type->tp_free(box);
+    Py_DECREF(type);
+}
+
+static PyMethodDef outbox_methods[] = {
+    {"post", (PyCFunction)(void (*)(void))outbox_post, METH_FASTCALL, post_doc},
+    {"append", (PyCFunction)outbox_append, METH_O, append_doc},
+    {"take", (PyCFunction)(void (*)(void))outbox_take, METH_FASTCALL, take_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef outbox_members[] = {
+    {"posted_bytes", T_LONGLONG, offsetof(Outbox, posted_bytes), READONLY, "all that was ever put in"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot outbox_slots[] = {
+    {Py_tp_doc, "Events in a row that are to become packets."},
+    {Py_tp_methods, outbox_methods},
+    {Py_tp_members, outbox_members},
+    {Py_tp_dealloc, outbox_dealloc},
+    {Py_sq_length, outbox_length},
+    {0, NULL},
+};
+
+static PyType_Spec outbox_spec = {
+    "gossamer.messages._quick.Outbox", sizeof(Outbox), 0, Py_TPFLAGS_DEFAULT, outbox_slots,
+};
+
+PyDoc_STRVAR(pair_doc, "pair(kind, one, other): a tuple of a kind that is made of two");
+
+static PyObject *
+pair(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 3 || !PyType_Check(given[0]) || !PyType_IsSubtype((PyTypeObject *)given[0], &PyTuple_Type))
+        return PyErr_Format(PyExc_TypeError, "pair(kind, one, other)");
+    PyTypeObject *kind = (PyTypeObject *)given[0];
+    PyObject *made = kind->tp_alloc(kind, 2);
+    if (made != NULL) {
+        PyTuple_SET_ITEM(made, 0, Py_NewRef(given[1]));
+        PyTuple_SET_ITEM(made, 1, Py_NewRef(given[2]));
+    }
+    return made;
 }
 
 /* Decoding ------------------------------------------------------------------------------------------------------- */
@@ -399,15 +589,26 @@ loose(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
 }
 
 static PyMethodDef methods[] = {
-    {"encode", (PyCFunction)(void (*)(void))encode, METH_FASTCALL, encode_doc},
+    {"pair", (PyCFunction)(void (*)(void))pair, METH_FASTCALL, pair_doc},
     {"loose", (PyCFunction)(void (*)(void))loose, METH_FASTCALL, loose_doc},
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_quick", NULL, 0, methods, NULL, NULL, NULL, NULL};
+static int
+fill(PyObject *module)
+{
+    PyObject *outbox = PyType_FromSpec(&outbox_spec);
+    int failed = outbox == NULL || PyModule_AddObjectRef(module, "Outbox", outbox);
+    Py_XDECREF(outbox);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, fill}, {0, NULL}};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_quick", NULL, 0, methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC
 PyInit__quick(void)
 {
-    return PyModule_Create(&module);
+    return PyModuleDef_Init(&module);
 }

@@ -20,7 +20,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from gossamer.matching import Selector
@@ -29,7 +28,7 @@ from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, 
 from gossamer.messages.event import IDS_MAX, Attributes, Content, Event, known_names
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import encode_content
-from gossamer.messages.quick import encode_everyday
+from gossamer.messages.quick import pair
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.clock import HybridClock
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 Ack = Literal["sent", "logged", "safe"]
 ACKS = ("sent", "logged", "safe")
 YIELD_EVENTS = 256
-_event_id = partial(tuple.__new__, EventId)  # in a third of the time of its own constructor
 _time_ns = time.time_ns
 
 
@@ -214,13 +212,13 @@ class Client:
         annotator, outgoing, clock = self._annotator, self._outgoing, self._clock
         if annotator is None or self._closed or (seq := annotator.next) > outgoing.open_until:
             raise self._no_room()
-        if outgoing.posted_bytes >= outgoing.open_bytes:
+        outbox = outgoing.outbox
+        if outbox.posted_bytes >= outgoing.open_bytes:
             raise self._no_room()
         time_ns = _time_ns()
         if time_ns <= clock.last_ns:
             time_ns = clock.last_ns + 1
         clock.last_ns = time_ns
-        encoded = None
         if (
             rank is None
             and not obsoletes
@@ -228,9 +226,8 @@ class Client:
             and scope == "publisher"
             and not annotator.carrying
             and not annotator.dependent
+            and outbox.post(known_names, key, time_ns, attributes, body)  # type: ignore[arg-type]
         ):
-            encoded = encode_everyday(known_names, key, time_ns, attributes, body)  # type: ignore[arg-type]
-        if encoded is not None:
             if key is not None:
                 annotator.plain.append((seq, key))
             annotator.next = seq + 1
@@ -241,12 +238,10 @@ class Client:
             content = annotator.event(
                 attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, time_ns=time_ns
             )
-            encoded = encode_content(content)
-        outgoing.posted_bytes += len(encoded)
-        outgoing.outbox.append(encoded)
+            outbox.append(encode_content(content))
         if time_ns >= outgoing.patient_until_ns or not seq % PACKET_EVENTS_MAX:
             self._transport.pump()
-        return _event_id((annotator.stream, seq))
+        return pair(EventId, annotator.stream, seq)
 
     def _no_room(self) -> GossamerError:
         self._open()
@@ -460,15 +455,14 @@ class Client:
         annotator, outgoing = self._annotator, self._outgoing
         if annotator is None or annotator.next > outgoing.open_until:
             return False
-        return outgoing.posted_bytes < outgoing.open_bytes
+        return outgoing.outbox.posted_bytes < outgoing.open_bytes
 
     def _post(self, contents: Sequence[Content]) -> EventId:
         """Hand over what the annotator has just numbered; the id is that of the last."""
         annotator, outgoing = self._annotator, self._outgoing
         assert annotator is not None
-        encoded = list(map(encode_content, contents))
-        outgoing.posted_bytes += sum(map(len, encoded))
-        outgoing.outbox.extend(encoded)
+        for encoded in list(map(encode_content, contents)):  # all of them, or none
+            outgoing.outbox.append(encoded)
         self._transport.pump()
         return EventId(annotator.stream, annotator.next - 1)
 

@@ -1,7 +1,7 @@
 """What a client has published, from the call until it need not be kept any more; without a socket or a clock.
 
-The application appends encoded events to `outbox`. Whoever is at the socket (sdk/transport.py) makes packets of them,
-keeps each until it is logged, and sends again to a new broker what was not acknowledged.
+The application puts events into `outbox`. Whoever is at the socket (sdk/transport.py) makes packets of them, keeps each
+until it is logged, and sends again to a new broker what was not acknowledged.
 
 Events leave at once when nothing is under way but a few small packets, or nothing has left for `GATHER_NS`; else they
 gather, and leave when that has been taken, or when they fill a packet. So at low rates a packet is one event, and at
@@ -11,10 +11,10 @@ acknowledgement, one for all of them will do.
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import accumulate, repeat, starmap
 
 from gossamer.messages.ids import SEQ_MAX, StreamId
-from gossamer.messages.packet import Packet, pack_encoded
+from gossamer.messages.packet import Packet
+from gossamer.messages.quick import Outbox
 from gossamer.messages.session import Acks, Publish, Welcome
 from gossamer.sdk.spool import Spool
 
@@ -42,16 +42,14 @@ class Outgoing:
     def __init__(self, spool: Spool | None = None) -> None:
         self._spool = spool
         self.stream: StreamId | None = None
-        self.outbox: deque[bytes] = deque()
-        """Published and encoded, and not yet packed; the application appends."""
+        self.outbox = Outbox()
+        """Published and encoded, and not yet packed."""
         self.next = 0
         self._unacked: deque[Packet] = deque()
         self.unsent = 0
         """How many of the last of these were not sent in this session."""
-        self.posted_bytes = 0
-        """All that was put into the outbox; only the application counts it."""
         self._released_bytes = 0
-        """What of that need not be kept any more; only who is at the socket counts it."""
+        """What of all that was put in need not be kept any more; only who is at the socket counts it."""
         self.open_bytes = BYTES_MAX
         """All that there is room for now."""
         self.acks = Acks(-1, -1, -1)
@@ -76,7 +74,8 @@ class Outgoing:
         """Go on where an earlier life stopped."""
         self.stream, self.next = spool.stream, following
         self._unacked.extend(spool.unlogged)
-        self.posted_bytes = sum(len(packet.blob) for packet in self._unacked)
+        self._released_bytes = -sum(len(packet.blob) for packet in self._unacked)
+        self.open_bytes += self._released_bytes
         self._begin_behind((self._unacked[0].first if self._unacked else following) - 1)
 
     def _begin_behind(self, last: int) -> None:
@@ -86,7 +85,7 @@ class Outgoing:
     @property
     def pending_bytes(self) -> int:
         """Published, and not logged yet."""
-        return self.posted_bytes - self._released_bytes
+        return self.outbox.posted_bytes - self._released_bytes
 
     @property
     def following(self) -> int:
@@ -126,20 +125,11 @@ class Outgoing:
             self.patient_until_ns = now_ns + LOOK_NS
 
     def _pack(self) -> Packet:
-        outbox = self.outbox
-        events = [outbox.popleft()]
-        if outbox:
-            events += starmap(outbox.popleft, repeat((), min(len(outbox), PACKET_EVENTS_MAX - 1)))
-        if len(events) > 1 and sum(map(len, events)) > PACKET_BYTES_MAX:
-            ends = accumulate(map(len, events))
-            fit = max(1, sum(end <= PACKET_BYTES_MAX for end in ends))
-            outbox.extendleft(reversed(events[fit:]))
-            del events[fit:]
         assert self.stream is not None
-        packet = pack_encoded(self.stream, self.next, events)
+        packet = Packet(self.stream, self.next, *self.outbox.take(PACKET_EVENTS_MAX, PACKET_BYTES_MAX))
         if self._spool is not None:
             self._spool.keep(packet)
-        self.next += len(events)
+        self.next += packet.count
         self._unacked.append(packet)
         return packet
 

@@ -91,7 +91,8 @@ def test_a_small_packet_that_is_under_way_does_not_hold_the_next_up() -> None:
 def test_a_publisher_that_may_send_nothing_does_not_look_again_for_every_event() -> None:
     with connected() as (transport, broker):
         for _ in range(FLYING_MAX):
-            transport.outgoing.outbox.extend([EVENT] * PACKET_EVENTS_MAX)
+            for _ in range(PACKET_EVENTS_MAX):
+                transport.outgoing.outbox.append(EVENT)
             transport.pump()
             assert broker.packet() == PACKET_EVENTS_MAX
         transport.outgoing.outbox.append(EVENT)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from gossamer.messages.errors import PeerError
 from gossamer.messages.event import KEY_LENGTH_MAX, Content, check_content, known_names
+from gossamer.messages.ids import EventId
 from gossamer.messages.packet import Packet, encode_content, pack, pack_encoded
-from gossamer.messages.quick import COMPILED, _encode_everyday, encode_everyday, everyday
+from gossamer.messages.quick import COMPILED, Outbox, PlainOutbox, everyday, pair
 from strategies import contents
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="messages/_quick.c is not compiled: pip install -e . does it")
@@ -34,20 +35,78 @@ def _known() -> None:
     check_content(Content(attributes=dict.fromkeys(NAMES)))
 
 
+def encoded_by(outbox: Outbox | PlainOutbox, key: Any, time_ns: Any, found: Any, body: Any) -> bytes | None:
+    """What an outbox makes of an event, if it takes it."""
+    before = outbox.posted_bytes
+    if not outbox.post(known_names, key, time_ns, found, body):
+        assert (len(outbox), outbox.posted_bytes) == (0, before)
+        return None
+    sizes, blob = outbox.take(2, 0)
+    assert struct.unpack("<I", sizes) == (len(blob),) == (outbox.posted_bytes - before,)
+    return blob
+
+
 @given(keys, st.integers(0, 2**63 - 1), attributes, bodies)
 def test_what_is_encoded_quickly_is_good_and_the_same_bytes(key: Any, time_ns: int, found: Any, body: bytes) -> None:
-    encoded = encode_everyday(known_names, key, time_ns, found, body)
+    encoded = encoded_by(Outbox(), key, time_ns, found, body)
     if encoded is None:
         return
     assert encoded == encode_content(check_content(Content(key, None, None, time_ns, False, found, body)))
-    assert encoded == _encode_everyday(known_names, key, time_ns, found, body)
+    assert encoded == encoded_by(PlainOutbox(), key, time_ns, found, body)
+
+
+posts = st.tuples(st.just("post"), st.sampled_from([0, 1, 100, 3_000]), st.integers(1, 12))
+appends = st.tuples(st.just("append"), st.sampled_from([1, 1_000, 5_000]), st.integers(1, 12))
+takes = st.tuples(st.just("take"), st.sampled_from([1, 3, 1_024]), st.sampled_from([0, 400, 6_000, 2**30]))
+
+
+@given(st.lists(posts | appends | takes, max_size=20))
+def test_an_outbox_gives_what_was_put_in_whatever_its_buffer_did_meanwhile(steps: list[tuple[str, int, int]]) -> None:
+    quick, plain = Outbox(), PlainOutbox()
+    number = 0
+    for step, size, many in [*steps, ("take", 10**6, 2**62)]:
+        for _ in range(many if step != "take" else 0):
+            number += 1
+            for outbox in (quick, plain):
+                if step == "post":
+                    assert outbox.post(known_names, None, number, {"n": number}, bytes([number % 256]) * size)
+                else:
+                    outbox.append(bytes([number % 256]) * size)
+        if step == "take" and len(plain):
+            assert quick.take(size, many) == plain.take(size, many)
+        assert (len(quick), quick.posted_bytes) == (len(plain), plain.posted_bytes)
+    assert not quick
+
+
+def test_what_is_wrong_with_a_call_is_told() -> None:
+    outbox = Outbox()
+    for wrong in ("text", b"", bytearray(b"x")):
+        with pytest.raises(TypeError):
+            outbox.append(wrong)  # type: ignore[arg-type]
+    for given_wrongly in ((), (1,), ([], None, 1, {}, b"")):
+        with pytest.raises(TypeError):
+            outbox.post(*given_wrongly)  # type: ignore[call-arg]
+    with pytest.raises(IndexError):
+        outbox.take(1, 1)
+    outbox.append(b"x")
+    with pytest.raises((TypeError, OverflowError)):
+        outbox.take(-1, 1)
+    assert outbox.take(0, 0) == (b"\1\0\0\0", b"x"), "one at least"
+
+
+def test_ids_are_made_as_if_by_their_constructor() -> None:
+    made = pair(EventId, A, 7)
+    assert type(made) is EventId
+    assert (made, made.stream, made.seq, str(made)) == (EventId(A, 7), A, 7, f"{A}:7")
+    with pytest.raises(TypeError):
+        pair(list, A, 7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("many", [0, 1, 15, 16, 17, 64, 65])
 def test_as_many_attributes_as_there_may_be(many: int) -> None:
     found: Any = {f"n{number}": number for number in range(many)}
     check_content(Content(attributes=found))
-    encoded = encode_everyday(known_names, None, 1, found, b"")
+    encoded = encoded_by(Outbox(), None, 1, found, b"")
     assert (encoded is None) is (many > 64)
     if encoded is not None:
         assert encoded == encode_content(Content(None, None, None, 1, False, found))
@@ -72,7 +131,7 @@ def test_as_many_attributes_as_there_may_be(many: int) -> None:
     ],
 )
 def test_what_is_not_everyday_goes_the_way_of_all_others(key: Any, time_ns: Any, found: Any, body: Any) -> None:
-    assert encode_everyday(known_names, key, time_ns, found, body) is None
+    assert encoded_by(Outbox(), key, time_ns, found, body) is None
 
 
 def agree(packet: Packet, wanted: frozenset[str], trusted: bool) -> bool:

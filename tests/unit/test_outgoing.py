@@ -1,5 +1,8 @@
 """When a client's events leave, which of them are kept, and what is sent again: without a socket."""
 
+from contextlib import closing
+from pathlib import Path
+
 from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Acks, Publish, Welcome
 from gossamer.sdk.outgoing import (
@@ -15,6 +18,7 @@ from gossamer.sdk.outgoing import (
     SMALL_FLYING_MAX,
     Outgoing,
 )
+from gossamer.sdk.spool import Spool
 
 STREAM = "default/~test-1.0"
 EVENT = encode_content((None, None, None, 1, False, {"n": 1}, b"body"))
@@ -31,8 +35,8 @@ def welcome(outgoing: Outgoing, last: int = 10**9) -> None:
 
 
 def post(outgoing: Outgoing, *events: bytes, now_ns: int = 0) -> list[Publish]:
-    outgoing.posted_bytes += sum(map(len, events))
-    outgoing.outbox.extend(events)
+    for event in events:
+        outgoing.outbox.append(event)
     return list(outgoing.due(now_ns))
 
 
@@ -149,3 +153,17 @@ def test_room_is_what_is_not_logged_and_what_numbers_there_are() -> None:
     assert (outgoing.open_until, outgoing.open_bytes) == (EVENTS_MAX, BYTES_MAX + len(EVENT))
     outgoing.fail()
     assert outgoing.open_until == -1
+
+
+def test_who_goes_on_with_a_spool_has_the_less_room(tmp_path: Path) -> None:
+    with closing(Spool(tmp_path / "spool", "default", "feed")) as spool:
+        outgoing = Outgoing(spool)
+        welcome(outgoing)
+        post(outgoing, EVENT, EVENT)
+    with closing(Spool(tmp_path / "spool", "default", "feed")) as spool:
+        again = Outgoing(spool)
+        assert (again.pending_bytes, again.open_bytes) == (2 * len(EVENT), BYTES_MAX - 2 * len(EVENT))
+        welcome(again)
+        post(again)
+        again.on_acks(Acks(1, 1, 1))
+        assert (again.pending_bytes, again.open_bytes) == (0, BYTES_MAX)
