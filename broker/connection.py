@@ -15,7 +15,7 @@ from itertools import islice
 
 from gossamer.broker.addresses import split
 from gossamer.messages.errors import PeerError
-from gossamer.messages.zmtp import SHORT_MAX, Kind, Message, Zmtp, header
+from gossamer.messages.zmtp import COMMAND_BYTES_MAX, SHORT_MAX, Kind, Message, Zmtp, header
 
 READ_BYTES = 64 * 1024
 LONG_READ_BYTES = 1024 * 1024
@@ -61,7 +61,7 @@ class Connection:
         return bool(self.waiting) and self._zmtp.ready
 
     def receive(self) -> list[Message]:
-        """What has come: some of it, so that others have their turn, but no less than one message if that is there.
+        """What has come: some of it, so that others have their turn, but most of a message if that is there.
         `PeerError` if it is not to be understood; then, and when the other has closed it, the connection is gone."""
         zmtp = self._zmtp
         while True:
@@ -82,12 +82,14 @@ class Connection:
                 self._fail()
                 raise
             if zmtp.answers:
-                self.waiting.append(zmtp.answers)
+                if not self.waiting:  # else it has signs of life to read, and who reads none is not sent any more
+                    self.waiting.append(zmtp.answers)
+                    self.flush()
                 zmtp.answers = b""
-                self.flush()
             elif not was_ready and zmtp.ready:
                 self.flush()
-            if messages or len(data) < size:
+            # Only a message is read on: of commands there is no end.
+            if messages or len(data) < size or zmtp.missing <= COMMAND_BYTES_MAX:
                 return messages
 
     def send(self, frame: bytes) -> bool:

@@ -59,7 +59,8 @@ class Zmtp:
         self.opening = GREETING + _command(b"READY", _property(b"Socket-Type", kind.encode()))
         """What is to be said first."""
         self.answers = b""
-        """What is to be said next, before anything else."""
+        """What is to be said next, before anything else: of several pings that came at once the last is answered, as
+        they ask for nothing but a sign of life."""
         self.ready = False
         """Whether the other has said what it is: before that it must not be sent messages."""
         self.missing = 0
@@ -164,7 +165,7 @@ class Zmtp:
             self._meet(data)
         elif name == b"PING":
             context = data[_PING_TTL_BYTES : _PING_TTL_BYTES + _PING_CONTEXT_MAX]
-            self.answers += _command(b"PONG", context)
+            self.answers = _command(b"PONG", context)
 
     def _meet(self, data: bytes) -> None:
         """The other says what it is."""

@@ -8,7 +8,7 @@ import sys
 import termios
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import zmq
@@ -18,6 +18,7 @@ from gossamer.broker.connection import Connection, dial
 from gossamer.broker.door import Door
 from gossamer.broker.poll import READ, Poll
 from gossamer.messages.errors import UsageError
+from gossamer.messages.zmtp import Zmtp
 from processes import until
 
 BYTES_MAX = 2**24
@@ -116,6 +117,64 @@ def test_heartbeats_of_the_library_are_answered(open_door):
         assert not monitor.poll(0)
         dealer.disable_monitor()
         monitor.close(linger=0)
+
+
+PING = b"\x04\x07\x04PING\0\0"
+
+
+def met() -> tuple[Connection, socket.socket]:
+    """A connection, and a bare socket at its other end, that has said what it is and may say anything."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stranger = socket.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    listener.close()
+    connection = Connection(accepted, "ROUTER", BYTES_MAX, 0.0)
+    stranger.sendall(Zmtp("DEALER", BYTES_MAX).opening)
+    until(lambda: not connection.receive() and connection._zmtp.ready)
+    stranger.setblocking(False)
+    return connection, stranger
+
+
+def test_whoever_pings_and_never_reads_has_nothing_pile_up():
+    connection, stranger = met()
+    connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    answered = []
+    for _ in range(300):
+        with suppress(BlockingIOError):
+            stranger.send(PING * 7_000)
+        connection.receive()
+        answered.append(len(connection.waiting))
+    assert max(answered) <= 1
+    connection.close()
+    stranger.close()
+
+
+class Endless:
+    """A socket on which more of the same has always come."""
+
+    def __init__(self, connected: socket.socket, said: bytes) -> None:
+        self._connected = connected
+        self._said = said
+        self.reads = 0
+
+    def recv(self, size):
+        self.reads += 1
+        assert self.reads < 1_000, "nobody else ever has a turn"
+        return (self._said * (size // len(self._said) + 1))[:size]
+
+    def __getattr__(self, name):
+        return getattr(self._connected, name)
+
+
+@pytest.mark.parametrize("said", [PING, b"\x06" + (8_000).to_bytes(8, "big") + b"\x04NEWS" + bytes(7_995)])
+def test_whoever_says_commands_without_end_leaves_others_their_turn(said):
+    connection, stranger = met()
+    connection._socket = endless = Endless(connection._socket, said)
+    assert connection.receive() == []
+    assert endless.reads < 10
+    connection.close()
+    stranger.close()
 
 
 def test_any_other_socket_of_the_library_is_turned_away(open_door):

@@ -80,6 +80,12 @@ def test_a_ping_is_answered_with_what_it_said():
     assert end.answers == command(b"PONG", b"context")
 
 
+def test_of_many_pings_at_once_the_last_is_answered():
+    end = met()
+    end.receive(command(b"PING", b"\0\0one") + command(b"PING", b"\0\0two"))
+    assert end.answers == command(b"PONG", b"two")
+
+
 def test_a_command_that_is_not_known_is_passed_over():
     end = met()
     assert end.receive(command(b"NEWS") + framed(b"x")) == [[b"x"]]
