@@ -206,6 +206,8 @@ class Sessions:
             yield from self._on_tick(now)
 
     def next_deadline(self) -> float:
+        if self._door.unread:
+            return 0.0
         return min(self._tick_at, self._retry_at, self._answer_at, self.deliveries.catching_up.readings.next_deadline())
 
     def leave(self) -> None:
@@ -370,6 +372,7 @@ class Sessions:
             self._numbered += 1
         session = Session(place, hello, stream, self.limits.window_bytes, self.counters, self._on_stuck)
         self._sessions[place] = self._clients[hello.client] = self._streams[stream] = session
+        self._door.know(place)
         self._forsaken.pop(stream, None)
         self.counters.client_sessions += 1
         if hello.publisher is not None:  # welcome when there are numbers for it
@@ -612,6 +615,7 @@ class Sessions:
         """A session is over; without a goodbye its stream waits for the client to return."""
         if self._sessions.pop(session.place, None) is None:
             return
+        self._door.forget(session.place, session.place.heard_at)
         text = "client %s has left" if now is None else "client %s is gone without a goodbye"
         self._tell(text, "client-out", session)
         self.counters.clients_lost += now is not None

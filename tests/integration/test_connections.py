@@ -265,6 +265,30 @@ def test_who_takes_nothing_is_cut_off_in_the_end(open_door, monkeypatch):
     deaf.close()
 
 
+def test_without_descriptors_strangers_make_room_first(open_door):
+    stranger = dial(open_door.door.address, BYTES_MAX, 5.0)
+    open_door.until(lambda: open_door.door.connections)
+    door, listener = open_door.door, open_door.door._listener
+
+    class Full:
+        def accept(self):
+            if door.connections:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return listener.accept()
+
+        def __getattr__(self, name):
+            return getattr(listener, name)
+
+    door._listener = Full()
+    another = dial(door.address, BYTES_MAX, 5.0)
+    until(lambda: (open_door.turn(), stranger.receive(), stranger.gone)[2])
+    door._listener = listener
+    another.send(b"x")
+    open_door.until(lambda: (another.receive(), open_door.came == [b"x"])[1])
+    for each in (stranger, another):
+        each.close()
+
+
 def test_without_descriptors_nobody_is_let_in_for_a_while_and_then_again(open_door):
     def full():
         raise OSError(errno.EMFILE, "Too many open files")
@@ -292,7 +316,11 @@ def test_without_descriptors_nobody_is_let_in_for_a_while_and_then_again(open_do
 
 
 def test_one_connection_too_many_is_closed_at_once(open_door):
-    there = [dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(9)]
+    there = [dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(8)]
+    open_door.until(lambda: len(open_door.door.connections) == 8)
+    for connection in open_door.door.connections:
+        open_door.door.know(connection)
+    there.append(dial(open_door.door.address, BYTES_MAX, 5.0))
     open_door.until(lambda: open_door.complaints)
     assert open_door.complaints == ["8 are connected, and no more are let in"]
     until(lambda: (there[-1].receive(), there[-1].gone)[1])
@@ -319,6 +347,60 @@ def test_whoever_sends_all_the_time_leaves_the_others_their_turn(open_door, monk
     open_door.until(lambda: len(open_door.came) >= 6)
     assert {frame[0] for frame in open_door.came[:6]} == set(range(6)), "each once, before any of them again"
     for each in busy:
+        each.close()
+
+
+def test_who_says_a_thousand_things_at_once_is_heard_to_the_end_and_leaves_the_others_their_turn(open_door):
+    chatty, brief = (dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(2))
+    for each in (chatty, brief):
+        each.send(b"met")
+    open_door.until(lambda: (chatty.receive(), brief.receive(), len(open_door.came) == 2)[2])
+    open_door.came.clear()
+    framed = b"".join(b"\0\x02%02x" % (number % 256) for number in range(1_000))
+    chatty._socket.send(framed)
+    brief.send(b"brief")
+    until(lambda: all(map(pending, open_door.door.connections)))
+    open_door.turn()
+    assert b"brief" in open_door.came
+    assert len(open_door.came) <= doors.MESSAGES_MAX + 1
+    open_door.until(lambda: len(open_door.came) > 1_000)
+    assert [frame for frame in open_door.came if frame != b"brief"] == [b"%02x" % (n % 256) for n in range(1_000)]
+    assert open_door.door.unread == {}
+    chatty.close()
+    brief.close()
+
+
+def test_a_stranger_is_not_listened_to_for_long_whatever_it_says(open_door):
+    door = open_door.door
+    silent, slow, known = (dial(door.address, BYTES_MAX, 5.0) for _ in range(3))
+    open_door.until(lambda: len(door.connections) == 3)
+    began = time.monotonic()
+    door.know(list(door.connections)[2])
+    slow.send(b"x")
+    open_door.until(lambda: (slow.receive(), b"x" in open_door.came)[1])
+    door.on_tick(began + doors.STRANGER_S - 1.0)
+    assert len(door.connections) == 3
+    door.on_tick(time.monotonic() + doors.STRANGER_S)
+    (left,) = door.connections
+    until(lambda: (silent.receive(), slow.receive(), silent.gone and slow.gone)[2])
+    door.forget(left, began)
+    door.on_tick(began + doors.STRANGER_S + 1.0)
+    assert door.connections == {}
+    for each in (silent, slow, known):
+        each.close()
+
+
+def test_the_one_that_is_a_stranger_for_longest_makes_room(open_door):
+    door = open_door.door
+    there = [dial(door.address, BYTES_MAX, 5.0) for _ in range(8)]
+    open_door.until(lambda: len(door.connections) == 8)
+    door.know(next(iter(door.connections)))
+    another = dial(door.address, BYTES_MAX, 5.0)
+    until(lambda: (open_door.turn(), there[1].receive(), there[1].gone)[2])
+    another.send(b"x")
+    open_door.until(lambda: (another.receive(), open_door.came == [b"x"])[1])
+    assert [each.gone for each in there] == [False, True] + 6 * [False]
+    for each in (*there, another):
         each.close()
 
 

@@ -5,12 +5,15 @@ The clients here are bare sockets, since the SDK would not say such things.
 
 import asyncio
 import random
+import socket
 import struct
 import time
 
 import pytest
 
 import gossamer
+from gossamer.broker import door as doors
+from gossamer.broker.addresses import split
 from gossamer.broker.runtime import Runtime
 from gossamer.broker.serving import broker as make_broker
 from gossamer.broker.session import ClientLimits
@@ -30,6 +33,7 @@ from gossamer.messages.session import (
     encode,
 )
 from gossamer.messages.wire import Data
+from gossamer.messages.zmtp import GREETING
 from gossamer.protocol.config import Config
 from gossamer.protocol.inputs import Received
 from processes import BRISK, until
@@ -258,3 +262,26 @@ def test_what_another_broker_let_pass_is_told_as_lost(start):
             raw.hear(Subscribed)
 
     asyncio.run(main())
+
+
+# Strangers ------------------------------------------------------------------------------------------------------------
+
+
+def test_who_says_a_byte_now_and_then_and_never_hello_is_dropped(start, monkeypatch):
+    monkeypatch.setattr(doors, "STRANGER_S", 0.3)
+    runtime = start()
+    with Raw(runtime.clients.address) as raw, socket.create_connection(split(runtime.clients.address)) as stranger:
+        raw.enter()
+        said = iter(GREETING)
+
+        def dropped():
+            try:
+                stranger.send(bytes([next(said, 0)]))
+            except OSError:
+                return True
+            return False
+
+        until(dropped)
+        raw.publish(event(raw.stream))
+        until(lambda: runtime.counters.events_published == 1)
+    assert runtime.counters.client_sessions == 1, "whoever has said hello is there as before"
