@@ -1,7 +1,7 @@
 """Where clients come in: a socket that listens, and a connection for each of them, none of which is ever waited for.
 
-Whoever has just come is a *stranger*, until it has a session, and again when that is over. Anybody can open thousands of
-connections and say nothing, or a byte now and then. So a stranger is not listened to for long; and when there is no
+Whoever has just come is a *stranger*, until it has a session, and again when that is over. Anybody can open thousands
+of connections and say nothing, or a byte now and then. So a stranger is not listened to for long; and when there is no
 room for one more, the one that has been a stranger for longest makes room.
 """
 
@@ -170,7 +170,7 @@ class Door:
             self._strangers[connection] = now
 
     def on_tick(self, now: float) -> None:
-        """Drop those who are strangers for too long, and take clients in again, if that was not possible for a while."""
+        """Drop those who are strangers for too long; take clients in again, if that was not possible for a while."""
         for connection in [each for each, since in self._strangers.items() if since + STRANGER_S < now]:
             self.drop(connection)
         if self._accept_at and now >= self._accept_at and self._poll is not None:

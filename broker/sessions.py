@@ -356,6 +356,8 @@ class Sessions:
             if known.epoch > hello.epoch:
                 return
             self._end(known, now)
+        if (before := self._sessions.get(place)) is not None:  # a connection has one session at a time
+            self._end(before, now)
         reason = self._unwelcome(hello)
         if reason is not None:
             self._refuse(place, *reason)
@@ -363,10 +365,10 @@ class Sessions:
         stream = hello.stream
         if hello.publisher is not None:
             stream = named_stream(hello.group, hello.publisher)
-            if (before := self._streams.get(stream)) is not None:
-                if before.holder != hello.holder:
-                    self._refuse(before.place, "superseded", f"another client publishes as {hello.publisher}")
-                self._end(before, now)
+            if (other := self._streams.get(stream)) is not None:
+                if other.holder != hello.holder:
+                    self._refuse(other.place, "superseded", f"another client publishes as {hello.publisher}")
+                self._end(other, now)
         elif stream is None:
             stream = anonymous_stream(hello.group, self._issuer, self._numbered)
             self._numbered += 1
@@ -645,8 +647,8 @@ class Sessions:
         told = {"event": "refusal", "client": who, "code": code, "subscription": sub}
         _log.info("refused to %s: %s: %s", who, code, reason, extra={"fields": told})
         refusal: FromBroker = Refusal(code, reason[:4_096], sub, position)
-        if not place.send(encode(refusal)):
-            self._door.look_after(place)
+        if not place.send(encode(refusal)) and not self._door.look_after(place) and session is not None:
+            self._lost.append(session)
 
     def _tell(self, text: str, event: str, session: Session) -> None:
         told = {"event": event, "client": session.client, "group": session.group, "stream": session.stream}

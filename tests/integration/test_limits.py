@@ -30,6 +30,7 @@ from gossamer.messages.session import (
     Start,
     Subscribe,
     Subscribed,
+    Welcome,
     encode,
 )
 from gossamer.messages.wire import Data
@@ -262,6 +263,37 @@ def test_what_another_broker_let_pass_is_told_as_lost(start):
             raw.hear(Subscribed)
 
     asyncio.run(main())
+
+
+def test_who_says_hello_again_and_again_by_other_names_has_one_session(start):
+    runtime = start()
+    sessions = runtime.clients
+    with Raw(sessions.address) as raw:
+        for number in range(5):
+            raw.say(Hello(f"client-{number}", 1, "default"))
+            raw.hear(Welcome)
+            raw.say(Subscribe(1, "", 8))
+            raw.hear(Subscribed)
+        assert runtime.ask(lambda: sessions.figures()["subscriptions"]) == 1
+        assert runtime.ask(lambda: list(sessions._clients)) == ["client-4"]
+    until(lambda: runtime.ask(lambda: sessions.figures()["subscriptions"]) == 0, "its end to be noticed")
+    assert runtime.ask(lambda: (sessions._clients, sessions._streams)) == ({}, {})
+
+
+def test_who_is_cut_off_by_a_refusal_has_no_session_any_more(start, monkeypatch):
+    monkeypatch.setattr(doors, "WAITING_MAX", -1)
+    runtime = start()
+    sessions = runtime.clients
+    with Raw(sessions.address) as raw:
+        raw.enter()
+
+        def refuse():
+            (session,) = sessions._sessions.values()
+            session.place.waiting.append(b"")  # it does not read
+            sessions.refuse(session, "superseded", "another has it", 1)
+
+        runtime.ask(refuse)
+        until(lambda: runtime.ask(lambda: sessions.figures()["clients"]) == 0)
 
 
 # Strangers ------------------------------------------------------------------------------------------------------------
