@@ -5,6 +5,7 @@ What the kernel does not take at once waits here, in order. Whoever uses it call
 same one.
 """
 
+import errno
 import math
 import select
 import socket
@@ -150,7 +151,7 @@ class Connection:
         with suppress(OSError):  # it is over already
             while not self.gone and (left_s := until - time.monotonic()) > 0:
                 self.flush()
-                if not self.waiting and not ended:
+                if not self.stuck and not ended:  # before the handshake nothing can be said
                     self._socket.shutdown(socket.SHUT_WR)
                     ended = True
                 poll.register(self._descriptor, select.POLLIN if ended else select.POLLIN | select.POLLOUT)
@@ -164,5 +165,8 @@ class Connection:
 def dial(url: str, bytes_max: int, timeout_s: float) -> Connection:
     """Connect to a broker; `OSError` if nobody is there."""
     host, port = split(url)
-    connected = socket.create_connection((host.strip("[]"), port), timeout_s)
+    try:
+        connected = socket.create_connection((host.strip("[]"), port), timeout_s)
+    except UnicodeError:
+        raise OSError(errno.EINVAL, f"{host} is no name of a host") from None
     return Connection(connected, "DEALER", bytes_max, time.monotonic())

@@ -42,12 +42,15 @@ class Door:
         let in; `complain` hears of those whose connection had to be ended."""
         host, port = split(bind)
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        both = host == "[::]" and socket.has_dualstack_ipv6()  # who listens everywhere is dialled by either
         try:
             self._listener = socket.create_server(
-                ("" if host == "*" else host.strip("[]"), port), family=family, backlog=BACKLOG
+                ("" if host == "*" else host.strip("[]"), port), family=family, backlog=BACKLOG, dualstack_ipv6=both
             )
         except OSError as error:
             raise UsageError(f"cannot listen on {bind}: {error.strerror or error}") from None
+        except UnicodeError:
+            raise UsageError(f"cannot listen on {bind}: that is no name of a host") from None
         self._listener.setblocking(False)
         bound = self._listener.getsockname()
         self.address = f"tcp://{f'[{bound[0]}]' if family == socket.AF_INET6 else bound[0]}:{bound[1]}"

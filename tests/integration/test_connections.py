@@ -14,9 +14,11 @@ import pytest
 import zmq
 
 from gossamer.broker import door as doors
+from gossamer.broker.addresses import split
 from gossamer.broker.connection import Connection, dial
 from gossamer.broker.door import Door
 from gossamer.broker.poll import READ, Poll
+from gossamer.broker.sessions import Sessions
 from gossamer.messages.errors import UsageError
 from gossamer.messages.zmtp import Zmtp
 from processes import until
@@ -407,6 +409,41 @@ def test_the_one_that_is_a_stranger_for_longest_makes_room(open_door):
 def test_what_cannot_be_listened_on_is_the_callers_error(open_door):
     with pytest.raises(UsageError, match=r"cannot listen on .*: Address already in use"):
         Door(open_door.door.address, BYTES_MAX, 8, lambda _: None)
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["[::1]", "[::]"])
+def test_clients_come_in_by_either_protocol_of_the_internet(host):
+    sessions = Sessions(f"tcp://{host}:0")
+    try:
+        dial(sessions.address, BYTES_MAX, 5.0).close()  # as it is advertised
+        dial(f"tcp://[::1]:{split(sessions.address)[1]}", BYTES_MAX, 5.0).close()
+    finally:
+        sessions.close()
+
+
+def test_what_cannot_be_the_name_of_a_host_is_nowhere_to_be_found():
+    with pytest.raises(UsageError, match="cannot listen on"):
+        Door("tcp://not..a.name:0", BYTES_MAX, 8, lambda _: None)
+    with pytest.raises(OSError, match="no name of a host"):
+        dial("tcp://not..a.name:7400", BYTES_MAX, 5.0)
+
+
+def test_who_ends_before_the_handshake_says_nothing_and_waits_without_turning_round():
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        ours = dial(f"tcp://127.0.0.1:{mute.getsockname()[1]}", BYTES_MAX, 5.0)
+        ours.send(b"hello")
+        began_s = time.thread_time()
+        ours.finish(0.5)
+        assert time.thread_time() - began_s < 0.1
 
 
 def test_a_message_that_a_send_took_note_of_is_not_slept_over():
