@@ -422,7 +422,7 @@ class Transport:
         """Say hello to the next of the urls."""
         self._url = (self._url + 1) % len(self._urls)
         self._epoch += 1
-        self._hello_at = now = time.monotonic()
+        now = time.monotonic()
         patience_s = max(RETRY_S, min(HELLO_S, self._lost_at + self._timeout_s - now, self._stop_at - now))
         try:
             self._connection = dial(self._urls[self._url], 2 * FRAME_BYTES_MAX, patience_s)
@@ -430,6 +430,7 @@ class Transport:
             self._refused = f" ({error.strerror or error})"
             self._open_at = time.monotonic() + RETRY_S
             return
+        self._hello_at = time.monotonic()  # of a name's addresses the first may have taken all the time
         self._attended = self._attentive = False  # nobody but this thread is at the new socket
         self._send(
             Hello(

@@ -1,14 +1,17 @@
 """When a client's events leave, as a broker sees it that answers only what the test has it answer."""
 
+import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
+import pytest
 import zmq
 
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Acks, Goodbye, Hello, Ping, Publish, Welcome, decode_from_client, encode
+from gossamer.sdk import transport as transports
 from gossamer.sdk.outgoing import (
     FLYING_MAX,
     PACKET_EVENTS_MAX,
@@ -54,19 +57,23 @@ class Deaf:
         assert isinstance(decode_from_client(self._router.recv_multipart()[1]), Goodbye)
 
 
+def to(host: str, port: int, failures: list[GossamerError]) -> Transport:
+    return Transport(
+        (f"tcp://{host}:{port}",), group="default", timeout_s=10,
+        on_welcome=lambda *_: None, on_acks=lambda: None, on_failed=failures.append,
+        on_opened=lambda _: None, turns=Turns(),
+    )  # fmt: skip
+
+
 @contextmanager
-def connected() -> Iterator[tuple[Transport, Deaf]]:
+def connected(host: str = "127.0.0.1") -> Iterator[tuple[Transport, Deaf]]:
     failures: list[GossamerError] = []
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with context, context.socket(zmq.ROUTER) as router:
         router.setsockopt(zmq.LINGER, 0)
         router.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
         port = router.bind_to_random_port("tcp://127.0.0.1")
-        transport = Transport(
-            (f"tcp://127.0.0.1:{port}",), group="default", timeout_s=10,
-            on_welcome=lambda *_: None, on_acks=lambda: None, on_failed=failures.append,
-            on_opened=lambda _: None, turns=Turns(),
-        )  # fmt: skip
+        transport = to(host, port, failures)
         transport.start()
         broker = Deaf(router)
         broker.welcome()
@@ -119,3 +126,23 @@ def test_who_begins_to_wait_asks_for_what_is_owed_once() -> None:
         broker.ping()
         broker.say(Acks(0, -1, -1))
         until(lambda: not transport.outgoing.flying)
+
+
+def test_a_name_whose_first_address_does_not_answer_is_found_at_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transports, "HELLO_S", 0.3)
+    with ExitStack() as stack:
+        mute = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # its queue is full: whoever comes now is not answered
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(mute.getsockname())
+
+        def addresses(host: str, port: int, *_: object) -> list[object]:
+            assert host == "two.addresses.example"
+            tcp = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+            return [(*tcp, mute.getsockname()), (*tcp, ("127.0.0.1", port))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        with connected("two.addresses.example") as (transport, _):
+            until(lambda: transport.node == "broker")
