@@ -31,7 +31,7 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 class Connection:
     """One end of it."""
 
-    __slots__ = ("_descriptor", "_socket", "_zmtp", "gone", "heard_at", "waiting", "watched")
+    __slots__ = ("_descriptor", "_socket", "_zmtp", "gone", "heard_at", "moved", "waiting", "watched")
 
     def __init__(self, connected: socket.socket, kind: Kind, bytes_max: int, now: float) -> None:
         connected.setblocking(False)
@@ -48,6 +48,8 @@ class Connection:
         self.gone = False
         """It is over, nothing comes or goes any more, and whoever uses it is to close it."""
         self.heard_at = now
+        self.moved = False
+        """Something has come, or of what waited something has left, since whoever looks at this has looked."""
         self.watched = False
         """Whether somebody looks for room."""
         with suppress(OSError):  # gone already: that is noticed when it is read
@@ -76,6 +78,7 @@ class Connection:
             if not data:
                 self._fail()
                 return []
+            self.moved = True
             was_ready = zmtp.ready
             try:
                 messages = zmtp.receive(data)
@@ -126,6 +129,7 @@ class Connection:
             except OSError:
                 self._fail()
                 return
+            self.moved = True
             while waiting and sent >= len(waiting[0]):
                 sent -= len(waiting.popleft())
             if sent:

@@ -392,6 +392,9 @@ class Transport:
         return max(0, min(5_000, round(1_000 * (until - now)) + 1))
 
     def _on_time(self, now: float) -> None:
+        if (connection := self._connection) is not None and connection.moved:
+            connection.moved = False  # a large message may take its time, either way
+            self._heard_at = now
         if not self._welcomed:
             if now > self._lost_at + self._timeout_s:
                 raise ConnectionLost(
@@ -462,7 +465,7 @@ class Transport:
             return
         self._welcomed = True
         self.reconnects += 1
-        self._pinged_at = now
+        self._heard_at = self._pinged_at = now
         self.node = welcome.node
         self.order = welcome.order
         self.interests = welcome.interests
@@ -523,8 +526,6 @@ class Transport:
             messages = connection.receive()
         except PeerError:
             return  # it is no broker, and gone
-        if messages:
-            self._heard_at = time.monotonic()
         for parts in messages:
             for frame in parts:
                 try:

@@ -8,9 +8,11 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 import zmq
 
+from gossamer.broker.connection import Connection
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Acks, Goodbye, Hello, Ping, Publish, Welcome, decode_from_client, encode
+from gossamer.messages.zmtp import header
 from gossamer.sdk import transport as transports
 from gossamer.sdk.outgoing import (
     FLYING_MAX,
@@ -146,3 +148,67 @@ def test_a_name_whose_first_address_does_not_answer_is_found_at_the_next(monkeyp
         monkeypatch.setattr(socket, "getaddrinfo", addresses)
         with connected("two.addresses.example") as (transport, _):
             until(lambda: transport.node == "broker")
+
+
+@contextmanager
+def by_hand() -> Iterator[tuple[Transport, socket.socket]]:
+    """A transport that was welcomed, and the bare socket of its broker."""
+    failures: list[GossamerError] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        transport = to(*listener.getsockname(), failures)
+        transport.start()
+        accepted, _ = listener.accept()
+        broker = Connection(accepted, "ROUTER", 2**24, 0.0)
+        until(lambda: broker.receive())
+        broker.send(encode(Welcome(1, "broker", STREAM, 2**20, 2**20, 20.0)))
+        until(lambda: transport.node == "broker")
+        try:
+            yield transport, accepted
+        finally:
+            broker.close()
+            listener.close()
+            transport.close()
+    assert failures == []
+
+
+def silence(monkeypatch: pytest.MonkeyPatch) -> float:
+    monkeypatch.setattr(transports, "SILENCE_S", 0.7)
+    monkeypatch.setattr(transports, "PING_S", 0.1)
+    return time.monotonic() + 2.0
+
+
+def test_a_message_that_takes_long_to_come_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    done_at = silence(monkeypatch)
+    with by_hand() as (transport, accepted):
+        accepted.send(header(10_000_000))
+
+        def comes() -> bool:
+            accepted.send(bytes(100))
+            return time.monotonic() > done_at
+
+        until(comes)
+        assert (transport.reconnects, transport._epoch) == (0, 1)
+
+
+def test_a_message_that_takes_long_to_leave_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    done_at = silence(monkeypatch)
+    with by_hand() as (transport, accepted):
+        assert (connection := transport._connection) is not None
+        connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        for _ in range(FLYING_MAX):
+            transport.outgoing.outbox.append(encode_content((None, None, None, 1, False, {}, bytes(7_000_000))))
+            transport.pump()
+
+        def leaves() -> bool:
+            accepted.recv(40_000)
+            return time.monotonic() > done_at
+
+        until(leaves)
+        assert (transport.reconnects, transport._epoch) == (0, 1)
+        assert connection.stuck, "this would have tested nothing"
+
+
+def test_a_broker_that_says_nothing_at_all_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence(monkeypatch)
+    with by_hand() as (transport, _):
+        until(lambda: transport._epoch > 1)
