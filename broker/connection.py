@@ -5,6 +5,7 @@ What the kernel does not take at once waits here, in order. Whoever uses it call
 same one.
 """
 
+import errno
 import math
 import select
 import socket
@@ -15,7 +16,7 @@ from itertools import islice
 
 from gossamer.broker.addresses import split
 from gossamer.messages.errors import PeerError
-from gossamer.messages.zmtp import SHORT_MAX, Kind, Message, Zmtp, header
+from gossamer.messages.zmtp import COMMAND_BYTES_MAX, SHORT_MAX, Kind, Message, Zmtp, header
 
 READ_BYTES = 64 * 1024
 LONG_READ_BYTES = 1024 * 1024
@@ -30,7 +31,7 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 class Connection:
     """One end of it."""
 
-    __slots__ = ("_descriptor", "_socket", "_zmtp", "gone", "heard_at", "waiting", "watched")
+    __slots__ = ("_descriptor", "_socket", "_zmtp", "gone", "heard_at", "moved", "waiting", "watched")
 
     def __init__(self, connected: socket.socket, kind: Kind, bytes_max: int, now: float) -> None:
         connected.setblocking(False)
@@ -47,6 +48,8 @@ class Connection:
         self.gone = False
         """It is over, nothing comes or goes any more, and whoever uses it is to close it."""
         self.heard_at = now
+        self.moved = False
+        """Something has come, or of what waited something has left, since whoever looks at this has looked."""
         self.watched = False
         """Whether somebody looks for room."""
         with suppress(OSError):  # gone already: that is noticed when it is read
@@ -61,7 +64,7 @@ class Connection:
         return bool(self.waiting) and self._zmtp.ready
 
     def receive(self) -> list[Message]:
-        """What has come: some of it, so that others have their turn, but no less than one message if that is there.
+        """What has come: some of it, so that others have their turn, but most of a message if that is there.
         `PeerError` if it is not to be understood; then, and when the other has closed it, the connection is gone."""
         zmtp = self._zmtp
         while True:
@@ -75,6 +78,7 @@ class Connection:
             if not data:
                 self._fail()
                 return []
+            self.moved = True
             was_ready = zmtp.ready
             try:
                 messages = zmtp.receive(data)
@@ -82,12 +86,14 @@ class Connection:
                 self._fail()
                 raise
             if zmtp.answers:
-                self.waiting.append(zmtp.answers)
+                if not self.waiting:  # else it has signs of life to read, and who reads none is not sent any more
+                    self.waiting.append(zmtp.answers)
+                    self.flush()
                 zmtp.answers = b""
-                self.flush()
             elif not was_ready and zmtp.ready:
                 self.flush()
-            if messages or len(data) < size:
+            # Only a message is read on: of commands there is no end.
+            if messages or len(data) < size or zmtp.missing <= COMMAND_BYTES_MAX:
                 return messages
 
     def send(self, frame: bytes) -> bool:
@@ -123,6 +129,7 @@ class Connection:
             except OSError:
                 self._fail()
                 return
+            self.moved = True
             while waiting and sent >= len(waiting[0]):
                 sent -= len(waiting.popleft())
             if sent:
@@ -148,7 +155,7 @@ class Connection:
         with suppress(OSError):  # it is over already
             while not self.gone and (left_s := until - time.monotonic()) > 0:
                 self.flush()
-                if not self.waiting and not ended:
+                if not self.stuck and not ended:  # before the handshake nothing can be said
                     self._socket.shutdown(socket.SHUT_WR)
                     ended = True
                 poll.register(self._descriptor, select.POLLIN if ended else select.POLLIN | select.POLLOUT)
@@ -162,5 +169,8 @@ class Connection:
 def dial(url: str, bytes_max: int, timeout_s: float) -> Connection:
     """Connect to a broker; `OSError` if nobody is there."""
     host, port = split(url)
-    connected = socket.create_connection((host.strip("[]"), port), timeout_s)
+    try:
+        connected = socket.create_connection((host.strip("[]"), port), timeout_s)
+    except UnicodeError:
+        raise OSError(errno.EINVAL, f"{host} is no name of a host") from None
     return Connection(connected, "DEALER", bytes_max, time.monotonic())

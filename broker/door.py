@@ -1,4 +1,9 @@
-"""Where clients come in: a socket that listens, and a connection for each of them, none of which is ever waited for."""
+"""Where clients come in: a socket that listens, and a connection for each of them, none of which is ever waited for.
+
+Whoever has just come is a *stranger*, until it has a session, and again when that is over. Anybody can open thousands
+of connections and say nothing, or a byte now and then. So a stranger is not listened to for long; and when there is no
+room for one more, the one that has been a stranger for longest makes room.
+"""
 
 import errno
 import math
@@ -18,9 +23,13 @@ ACCEPTS = 64
 """Taken in at a time."""
 BURST_BYTES = 512 * 1024
 """Taken from all of them, before what it led to is sent: about so much, since nobody is stopped within a message."""
+MESSAGES_MAX = 256
+"""Taken of one of them, before the next has its turn: what is small takes its time, too."""
 FULL_S = 0.5
 """How long nobody is taken in when the process has all the descriptors that it may have."""
 FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+STRANGER_S = 5.0
+"""How long one may take to say hello."""
 WAITING_MAX = 20_000
 """Whoever takes none of so many pieces is cut off. What is large is bounded by its window before that."""
 
@@ -33,12 +42,15 @@ class Door:
         let in; `complain` hears of those whose connection had to be ended."""
         host, port = split(bind)
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        both = host == "[::]" and socket.has_dualstack_ipv6()  # who listens everywhere is dialled by either
         try:
             self._listener = socket.create_server(
-                ("" if host == "*" else host.strip("[]"), port), family=family, backlog=BACKLOG
+                ("" if host == "*" else host.strip("[]"), port), family=family, backlog=BACKLOG, dualstack_ipv6=both
             )
         except OSError as error:
             raise UsageError(f"cannot listen on {bind}: {error.strerror or error}") from None
+        except UnicodeError:
+            raise UsageError(f"cannot listen on {bind}: that is no name of a host") from None
         self._listener.setblocking(False)
         bound = self._listener.getsockname()
         self.address = f"tcp://{f'[{bound[0]}]' if family == socket.AF_INET6 else bound[0]}:{bound[1]}"
@@ -49,6 +61,10 @@ class Door:
         self._accept_at = 0.0
         """When to take clients in again; 0: at any time."""
         self.connections: dict[Connection, None] = {}
+        self._strangers: dict[Connection, float] = {}
+        """Since when they are, in this order."""
+        self.unread: dict[Connection, list[Message]] = {}
+        """What has come and was not taken yet: until it is, no more is read of them."""
         self._passed_over: dict[object, int] = {}
         """Those that were ready in the last turn, and did not have theirs: they have it first, in this order."""
 
@@ -61,6 +77,8 @@ class Door:
         """What has come, of each a little; None: it is gone."""
         assert self._poll is not None
         ready, taken_bytes = self._poll.ready, 0
+        if self.unread:
+            yield from self._receive_unread()
         if self._passed_over:
             last = len(self._passed_over)
             ready.sort(key=lambda each: self._passed_over.get(each[0].data, last))
@@ -78,21 +96,35 @@ class Door:
                 continue  # since this began
             if events & WRITE:
                 connection.flush()
-            if events & READ:
+            if events & READ and connection not in self.unread:
                 connection.heard_at = now
                 try:
                     messages = connection.receive()
                 except PeerError as error:
                     self._complain(str(error))
                     messages = []
+                if len(messages) > MESSAGES_MAX:
+                    self.unread[connection] = messages[MESSAGES_MAX:]
+                    del messages[MESSAGES_MAX:]
                 for message in messages:
                     taken_bytes += len(message[-1])
                     yield connection, message
             if (connection.gone or connection.waiting or connection.watched) and not self.look_after(connection):
                 yield connection, None
 
+    def _receive_unread(self) -> Iterator[tuple[Connection, Message | None]]:
+        for connection, messages in list(self.unread.items()):
+            self.unread[connection] = messages[MESSAGES_MAX:]
+            for message in messages[:MESSAGES_MAX]:
+                yield connection, message
+            if not self.look_after(connection):
+                yield connection, None
+            elif not self.unread[connection]:
+                del self.unread[connection]
+
     def _accept(self, now: float) -> None:
         assert self._poll is not None
+        made_room = False
         for _ in range(ACCEPTS):
             try:
                 accepted, _ = self._listener.accept()
@@ -101,11 +133,14 @@ class Door:
             except OSError as error:
                 if error.errno not in FULL:
                     continue  # it was gone before it was let in
+                if not made_room and self._make_room():
+                    made_room = True
+                    continue
                 self._complain(f"nobody can be let in: {error.strerror}")
                 self._poll.unregister(self._listener)
                 self._accept_at = now + FULL_S
                 return
-            if len(self.connections) >= self._connections_max:
+            if len(self.connections) >= self._connections_max and not self._make_room():
                 self._complain(f"{self._connections_max} are connected, and no more are let in")
                 accepted.close()
                 continue
@@ -115,10 +150,32 @@ class Door:
                 accepted.close()
                 continue
             self.connections[connection] = None
+            self._strangers[connection] = now
             self._poll.register(connection, READ, connection)
+            if made_room:
+                return  # for one: the kernel has no descriptor to spare before it looks whether somebody is there
+
+    def _make_room(self) -> bool:
+        """Whether there was a stranger to be dropped."""
+        if not self._strangers:
+            return False
+        self._complain("too many are connected: one that has not said hello had to make room")
+        self.drop(next(iter(self._strangers)))
+        return True
+
+    def know(self, connection: Connection) -> None:
+        """It is no stranger any more."""
+        self._strangers.pop(connection, None)
+
+    def forget(self, connection: Connection, now: float) -> None:
+        """It is one again."""
+        if connection in self.connections:
+            self._strangers[connection] = now
 
     def on_tick(self, now: float) -> None:
-        """Take clients in again, if that was not possible for a while."""
+        """Drop those who are strangers for too long; take clients in again, if that was not possible for a while."""
+        for connection in [each for each, since in self._strangers.items() if since + STRANGER_S < now]:
+            self.drop(connection)
         if self._accept_at and now >= self._accept_at and self._poll is not None:
             self._accept_at = 0.0
             self._poll.register(self._listener, READ, self)
@@ -138,6 +195,8 @@ class Door:
         """Nothing more is to be had from or said to this one."""
         if connection in self.connections:
             del self.connections[connection]
+            self._strangers.pop(connection, None)
+            self.unread.pop(connection, None)
             if self._poll is not None:
                 self._poll.unregister(connection)
             connection.close()

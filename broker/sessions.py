@@ -206,6 +206,8 @@ class Sessions:
             yield from self._on_tick(now)
 
     def next_deadline(self) -> float:
+        if self._door.unread:
+            return 0.0
         return min(self._tick_at, self._retry_at, self._answer_at, self.deliveries.catching_up.readings.next_deadline())
 
     def leave(self) -> None:
@@ -354,6 +356,8 @@ class Sessions:
             if known.epoch > hello.epoch:
                 return
             self._end(known, now)
+        if (before := self._sessions.get(place)) is not None:  # a connection has one session at a time
+            self._end(before, now)
         reason = self._unwelcome(hello)
         if reason is not None:
             self._refuse(place, *reason)
@@ -361,15 +365,16 @@ class Sessions:
         stream = hello.stream
         if hello.publisher is not None:
             stream = named_stream(hello.group, hello.publisher)
-            if (before := self._streams.get(stream)) is not None:
-                if before.holder != hello.holder:
-                    self._refuse(before.place, "superseded", f"another client publishes as {hello.publisher}")
-                self._end(before, now)
+            if (other := self._streams.get(stream)) is not None:
+                if other.holder != hello.holder:
+                    self._refuse(other.place, "superseded", f"another client publishes as {hello.publisher}")
+                self._end(other, now)
         elif stream is None:
             stream = anonymous_stream(hello.group, self._issuer, self._numbered)
             self._numbered += 1
         session = Session(place, hello, stream, self.limits.window_bytes, self.counters, self._on_stuck)
         self._sessions[place] = self._clients[hello.client] = self._streams[stream] = session
+        self._door.know(place)
         self._forsaken.pop(stream, None)
         self.counters.client_sessions += 1
         if hello.publisher is not None:  # welcome when there are numbers for it
@@ -612,6 +617,7 @@ class Sessions:
         """A session is over; without a goodbye its stream waits for the client to return."""
         if self._sessions.pop(session.place, None) is None:
             return
+        self._door.forget(session.place, session.place.heard_at)
         text = "client %s has left" if now is None else "client %s is gone without a goodbye"
         self._tell(text, "client-out", session)
         self.counters.clients_lost += now is not None
@@ -641,8 +647,8 @@ class Sessions:
         told = {"event": "refusal", "client": who, "code": code, "subscription": sub}
         _log.info("refused to %s: %s: %s", who, code, reason, extra={"fields": told})
         refusal: FromBroker = Refusal(code, reason[:4_096], sub, position)
-        if not place.send(encode(refusal)):
-            self._door.look_after(place)
+        if not place.send(encode(refusal)) and not self._door.look_after(place) and session is not None:
+            self._lost.append(session)
 
     def _tell(self, text: str, event: str, session: Session) -> None:
         told = {"event": event, "client": session.client, "group": session.group, "stream": session.stream}

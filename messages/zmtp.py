@@ -59,7 +59,8 @@ class Zmtp:
         self.opening = GREETING + _command(b"READY", _property(b"Socket-Type", kind.encode()))
         """What is to be said first."""
         self.answers = b""
-        """What is to be said next, before anything else."""
+        """What is to be said next, before anything else: of several pings that came at once the last is answered, as
+        they ask for nothing but a sign of life."""
         self.ready = False
         """Whether the other has said what it is: before that it must not be sent messages."""
         self.missing = 0
@@ -102,10 +103,12 @@ class Zmtp:
                 raise PeerError(f"a message of {size} bytes: at most {self._bytes_max} are read")
             at = start + size
             if at > len(data):
+                self._check(flags, size)
                 self._flags, self.missing = flags, at - len(data)
                 self._long += data[start:]
                 return messages
             if flags & ~LONG or self._parts:
+                self._check(flags, size)
                 self._take(flags, data[start:at], messages)
             elif self.ready:
                 messages.append([data[start:at]])
@@ -128,25 +131,31 @@ class Zmtp:
         self._greeted = True
         return True
 
+    def _check(self, flags: int, size: int) -> None:
+        """What is not to be taken is not even read."""
+        if flags & COMMAND:
+            if flags & ~(COMMAND | LONG) or not 1 < size <= COMMAND_BYTES_MAX:
+                raise PeerError(f"a command of {size} bytes with the flags {flags:#x}")
+        elif flags & ~(MORE | LONG):
+            raise PeerError(f"a frame with the flags {flags:#x}")
+        elif not self.ready:
+            raise PeerError("a message before the handshake")
+        elif self._parts_bytes + size > self._bytes_max or len(self._parts) == PARTS_MAX:
+            raise PeerError(f"a message of {len(self._parts)} parts and {self._parts_bytes} bytes, and {size} more")
+
     def _take(self, flags: int, body: bytes, messages: list[Message]) -> None:
         if flags & COMMAND:
-            self._obey(flags, body)
+            self._obey(body)
             return
-        if flags & ~(MORE | LONG):
-            raise PeerError(f"a frame with the flags {flags:#x}")
-        if not self.ready:
-            raise PeerError("a message before the handshake")
         self._parts.append(body)
         self._parts_bytes += len(body)
         if not flags & MORE:
             messages.append(self._parts)
             self._parts, self._parts_bytes = [], 0
-        elif len(self._parts) == PARTS_MAX or self._parts_bytes > self._bytes_max:
-            raise PeerError(f"a message of {len(self._parts)} parts and {self._parts_bytes} bytes, and more")
 
-    def _obey(self, flags: int, body: bytes) -> None:
-        if flags & ~(COMMAND | LONG) or not 1 < len(body) <= COMMAND_BYTES_MAX or len(body) <= body[0]:
-            raise PeerError(f"a command of {len(body)} bytes with the flags {flags:#x}")
+    def _obey(self, body: bytes) -> None:
+        if len(body) <= body[0]:
+            raise PeerError(f"a command of {len(body)} bytes with a name of {body[0]}")
         name, data = body[1 : 1 + body[0]], body[1 + body[0] :]
         if name == b"ERROR":
             raise PeerError(f"it ends the handshake: {data[1:]!r}")
@@ -156,7 +165,7 @@ class Zmtp:
             self._meet(data)
         elif name == b"PING":
             context = data[_PING_TTL_BYTES : _PING_TTL_BYTES + _PING_CONTEXT_MAX]
-            self.answers += _command(b"PONG", context)
+            self.answers = _command(b"PONG", context)
 
     def _meet(self, data: bytes) -> None:
         """The other says what it is."""

@@ -392,6 +392,9 @@ class Transport:
         return max(0, min(5_000, round(1_000 * (until - now)) + 1))
 
     def _on_time(self, now: float) -> None:
+        if (connection := self._connection) is not None and connection.moved:
+            connection.moved = False  # a large message may take its time, either way
+            self._heard_at = now
         if not self._welcomed:
             if now > self._lost_at + self._timeout_s:
                 raise ConnectionLost(
@@ -422,7 +425,7 @@ class Transport:
         """Say hello to the next of the urls."""
         self._url = (self._url + 1) % len(self._urls)
         self._epoch += 1
-        self._hello_at = now = time.monotonic()
+        now = time.monotonic()
         patience_s = max(RETRY_S, min(HELLO_S, self._lost_at + self._timeout_s - now, self._stop_at - now))
         try:
             self._connection = dial(self._urls[self._url], 2 * FRAME_BYTES_MAX, patience_s)
@@ -430,6 +433,7 @@ class Transport:
             self._refused = f" ({error.strerror or error})"
             self._open_at = time.monotonic() + RETRY_S
             return
+        self._hello_at = time.monotonic()  # of a name's addresses the first may have taken all the time
         self._attended = self._attentive = False  # nobody but this thread is at the new socket
         self._send(
             Hello(
@@ -461,7 +465,7 @@ class Transport:
             return
         self._welcomed = True
         self.reconnects += 1
-        self._pinged_at = now
+        self._heard_at = self._pinged_at = now
         self.node = welcome.node
         self.order = welcome.order
         self.interests = welcome.interests
@@ -522,8 +526,6 @@ class Transport:
             messages = connection.receive()
         except PeerError:
             return  # it is no broker, and gone
-        if messages:
-            self._heard_at = time.monotonic()
         for parts in messages:
             for frame in parts:
                 try:

@@ -8,16 +8,19 @@ import sys
 import termios
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import zmq
 
 from gossamer.broker import door as doors
+from gossamer.broker.addresses import split
 from gossamer.broker.connection import Connection, dial
 from gossamer.broker.door import Door
 from gossamer.broker.poll import READ, Poll
+from gossamer.broker.sessions import Sessions
 from gossamer.messages.errors import UsageError
+from gossamer.messages.zmtp import Zmtp
 from processes import until
 
 BYTES_MAX = 2**24
@@ -118,6 +121,64 @@ def test_heartbeats_of_the_library_are_answered(open_door):
         monitor.close(linger=0)
 
 
+PING = b"\x04\x07\x04PING\0\0"
+
+
+def met() -> tuple[Connection, socket.socket]:
+    """A connection, and a bare socket at its other end, that has said what it is and may say anything."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stranger = socket.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    listener.close()
+    connection = Connection(accepted, "ROUTER", BYTES_MAX, 0.0)
+    stranger.sendall(Zmtp("DEALER", BYTES_MAX).opening)
+    until(lambda: not connection.receive() and connection._zmtp.ready)
+    stranger.setblocking(False)
+    return connection, stranger
+
+
+def test_whoever_pings_and_never_reads_has_nothing_pile_up():
+    connection, stranger = met()
+    connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    answered = []
+    for _ in range(300):
+        with suppress(BlockingIOError):
+            stranger.send(PING * 7_000)
+        connection.receive()
+        answered.append(len(connection.waiting))
+    assert max(answered) <= 1
+    connection.close()
+    stranger.close()
+
+
+class Endless:
+    """A socket on which more of the same has always come."""
+
+    def __init__(self, connected: socket.socket, said: bytes) -> None:
+        self._connected = connected
+        self._said = said
+        self.reads = 0
+
+    def recv(self, size):
+        self.reads += 1
+        assert self.reads < 1_000, "nobody else ever has a turn"
+        return (self._said * (size // len(self._said) + 1))[:size]
+
+    def __getattr__(self, name):
+        return getattr(self._connected, name)
+
+
+@pytest.mark.parametrize("said", [PING, b"\x06" + (8_000).to_bytes(8, "big") + b"\x04NEWS" + bytes(7_995)])
+def test_whoever_says_commands_without_end_leaves_others_their_turn(said):
+    connection, stranger = met()
+    connection._socket = endless = Endless(connection._socket, said)
+    assert connection.receive() == []
+    assert endless.reads < 10
+    connection.close()
+    stranger.close()
+
+
 def test_any_other_socket_of_the_library_is_turned_away(open_door):
     with library(zmq.PUSH) as push:
         push.connect(open_door.door.address)
@@ -206,6 +267,30 @@ def test_who_takes_nothing_is_cut_off_in_the_end(open_door, monkeypatch):
     deaf.close()
 
 
+def test_without_descriptors_strangers_make_room_first(open_door):
+    stranger = dial(open_door.door.address, BYTES_MAX, 5.0)
+    open_door.until(lambda: open_door.door.connections)
+    door, listener = open_door.door, open_door.door._listener
+
+    class Full:
+        def accept(self):
+            if door.connections:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return listener.accept()
+
+        def __getattr__(self, name):
+            return getattr(listener, name)
+
+    door._listener = Full()
+    another = dial(door.address, BYTES_MAX, 5.0)
+    until(lambda: (open_door.turn(), stranger.receive(), stranger.gone)[2])
+    door._listener = listener
+    another.send(b"x")
+    open_door.until(lambda: (another.receive(), open_door.came == [b"x"])[1])
+    for each in (stranger, another):
+        each.close()
+
+
 def test_without_descriptors_nobody_is_let_in_for_a_while_and_then_again(open_door):
     def full():
         raise OSError(errno.EMFILE, "Too many open files")
@@ -233,7 +318,11 @@ def test_without_descriptors_nobody_is_let_in_for_a_while_and_then_again(open_do
 
 
 def test_one_connection_too_many_is_closed_at_once(open_door):
-    there = [dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(9)]
+    there = [dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(8)]
+    open_door.until(lambda: len(open_door.door.connections) == 8)
+    for connection in open_door.door.connections:
+        open_door.door.know(connection)
+    there.append(dial(open_door.door.address, BYTES_MAX, 5.0))
     open_door.until(lambda: open_door.complaints)
     assert open_door.complaints == ["8 are connected, and no more are let in"]
     until(lambda: (there[-1].receive(), there[-1].gone)[1])
@@ -263,9 +352,98 @@ def test_whoever_sends_all_the_time_leaves_the_others_their_turn(open_door, monk
         each.close()
 
 
+def test_who_says_a_thousand_things_at_once_is_heard_to_the_end_and_leaves_the_others_their_turn(open_door):
+    chatty, brief = (dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(2))
+    for each in (chatty, brief):
+        each.send(b"met")
+    open_door.until(lambda: (chatty.receive(), brief.receive(), len(open_door.came) == 2)[2])
+    open_door.came.clear()
+    framed = b"".join(b"\0\x02%02x" % (number % 256) for number in range(1_000))
+    chatty._socket.send(framed)
+    brief.send(b"brief")
+    until(lambda: all(map(pending, open_door.door.connections)))
+    open_door.turn()
+    assert b"brief" in open_door.came
+    assert len(open_door.came) <= doors.MESSAGES_MAX + 1
+    open_door.until(lambda: len(open_door.came) > 1_000)
+    assert [frame for frame in open_door.came if frame != b"brief"] == [b"%02x" % (n % 256) for n in range(1_000)]
+    assert open_door.door.unread == {}
+    chatty.close()
+    brief.close()
+
+
+def test_a_stranger_is_not_listened_to_for_long_whatever_it_says(open_door):
+    door = open_door.door
+    silent, slow, known = (dial(door.address, BYTES_MAX, 5.0) for _ in range(3))
+    open_door.until(lambda: len(door.connections) == 3)
+    began = time.monotonic()
+    door.know(list(door.connections)[2])
+    slow.send(b"x")
+    open_door.until(lambda: (slow.receive(), b"x" in open_door.came)[1])
+    door.on_tick(began + doors.STRANGER_S - 1.0)
+    assert len(door.connections) == 3
+    door.on_tick(time.monotonic() + doors.STRANGER_S)
+    (left,) = door.connections
+    until(lambda: (silent.receive(), slow.receive(), silent.gone and slow.gone)[2])
+    door.forget(left, began)
+    door.on_tick(began + doors.STRANGER_S + 1.0)
+    assert door.connections == {}
+    for each in (silent, slow, known):
+        each.close()
+
+
+def test_the_one_that_is_a_stranger_for_longest_makes_room(open_door):
+    door = open_door.door
+    there = [dial(door.address, BYTES_MAX, 5.0) for _ in range(8)]
+    open_door.until(lambda: len(door.connections) == 8)
+    door.know(next(iter(door.connections)))
+    another = dial(door.address, BYTES_MAX, 5.0)
+    until(lambda: (open_door.turn(), there[1].receive(), there[1].gone)[2])
+    another.send(b"x")
+    open_door.until(lambda: (another.receive(), open_door.came == [b"x"])[1])
+    assert [each.gone for each in there] == [False, True] + 6 * [False]
+    for each in (*there, another):
+        each.close()
+
+
 def test_what_cannot_be_listened_on_is_the_callers_error(open_door):
     with pytest.raises(UsageError, match=r"cannot listen on .*: Address already in use"):
         Door(open_door.door.address, BYTES_MAX, 8, lambda _: None)
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["[::1]", "[::]"])
+def test_clients_come_in_by_either_protocol_of_the_internet(host):
+    sessions = Sessions(f"tcp://{host}:0")
+    try:
+        dial(sessions.address, BYTES_MAX, 5.0).close()  # as it is advertised
+        dial(f"tcp://[::1]:{split(sessions.address)[1]}", BYTES_MAX, 5.0).close()
+    finally:
+        sessions.close()
+
+
+def test_what_cannot_be_the_name_of_a_host_is_nowhere_to_be_found():
+    with pytest.raises(UsageError, match="cannot listen on"):
+        Door("tcp://not..a.name:0", BYTES_MAX, 8, lambda _: None)
+    with pytest.raises(OSError, match="no name of a host"):
+        dial("tcp://not..a.name:7400", BYTES_MAX, 5.0)
+
+
+def test_who_ends_before_the_handshake_says_nothing_and_waits_without_turning_round():
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        ours = dial(f"tcp://127.0.0.1:{mute.getsockname()[1]}", BYTES_MAX, 5.0)
+        ours.send(b"hello")
+        began_s = time.thread_time()
+        ours.finish(0.5)
+        assert time.thread_time() - began_s < 0.1
 
 
 def test_a_message_that_a_send_took_note_of_is_not_slept_over():

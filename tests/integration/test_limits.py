@@ -5,12 +5,15 @@ The clients here are bare sockets, since the SDK would not say such things.
 
 import asyncio
 import random
+import socket
 import struct
 import time
 
 import pytest
 
 import gossamer
+from gossamer.broker import door as doors
+from gossamer.broker.addresses import split
 from gossamer.broker.runtime import Runtime
 from gossamer.broker.serving import broker as make_broker
 from gossamer.broker.session import ClientLimits
@@ -27,9 +30,11 @@ from gossamer.messages.session import (
     Start,
     Subscribe,
     Subscribed,
+    Welcome,
     encode,
 )
 from gossamer.messages.wire import Data
+from gossamer.messages.zmtp import GREETING
 from gossamer.protocol.config import Config
 from gossamer.protocol.inputs import Received
 from processes import BRISK, until
@@ -258,3 +263,57 @@ def test_what_another_broker_let_pass_is_told_as_lost(start):
             raw.hear(Subscribed)
 
     asyncio.run(main())
+
+
+def test_who_says_hello_again_and_again_by_other_names_has_one_session(start):
+    runtime = start()
+    sessions = runtime.clients
+    with Raw(sessions.address) as raw:
+        for number in range(5):
+            raw.say(Hello(f"client-{number}", 1, "default"))
+            raw.hear(Welcome)
+            raw.say(Subscribe(1, "", 8))
+            raw.hear(Subscribed)
+        assert runtime.ask(lambda: sessions.figures()["subscriptions"]) == 1
+        assert runtime.ask(lambda: list(sessions._clients)) == ["client-4"]
+    until(lambda: runtime.ask(lambda: sessions.figures()["subscriptions"]) == 0, "its end to be noticed")
+    assert runtime.ask(lambda: (sessions._clients, sessions._streams)) == ({}, {})
+
+
+def test_who_is_cut_off_by_a_refusal_has_no_session_any_more(start, monkeypatch):
+    monkeypatch.setattr(doors, "WAITING_MAX", -1)
+    runtime = start()
+    sessions = runtime.clients
+    with Raw(sessions.address) as raw:
+        raw.enter()
+
+        def refuse():
+            (session,) = sessions._sessions.values()
+            session.place.waiting.append(b"")  # it does not read
+            sessions.refuse(session, "superseded", "another has it", 1)
+
+        runtime.ask(refuse)
+        until(lambda: runtime.ask(lambda: sessions.figures()["clients"]) == 0)
+
+
+# Strangers ------------------------------------------------------------------------------------------------------------
+
+
+def test_who_says_a_byte_now_and_then_and_never_hello_is_dropped(start, monkeypatch):
+    monkeypatch.setattr(doors, "STRANGER_S", 0.3)
+    runtime = start()
+    with Raw(runtime.clients.address) as raw, socket.create_connection(split(runtime.clients.address)) as stranger:
+        raw.enter()
+        said = iter(GREETING)
+
+        def dropped():
+            try:
+                stranger.send(bytes([next(said, 0)]))
+            except OSError:
+                return True
+            return False
+
+        until(dropped)
+        raw.publish(event(raw.stream))
+        until(lambda: runtime.counters.events_published == 1)
+    assert runtime.counters.client_sessions == 1, "whoever has said hello is there as before"

@@ -1,14 +1,19 @@
 """When a client's events leave, as a broker sees it that answers only what the test has it answer."""
 
+import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
+import pytest
 import zmq
 
+from gossamer.broker.connection import Connection
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import encode_content
 from gossamer.messages.session import Acks, Goodbye, Hello, Ping, Publish, Welcome, decode_from_client, encode
+from gossamer.messages.zmtp import header
+from gossamer.sdk import transport as transports
 from gossamer.sdk.outgoing import (
     FLYING_MAX,
     PACKET_EVENTS_MAX,
@@ -54,19 +59,23 @@ class Deaf:
         assert isinstance(decode_from_client(self._router.recv_multipart()[1]), Goodbye)
 
 
+def to(host: str, port: int, failures: list[GossamerError]) -> Transport:
+    return Transport(
+        (f"tcp://{host}:{port}",), group="default", timeout_s=10,
+        on_welcome=lambda *_: None, on_acks=lambda: None, on_failed=failures.append,
+        on_opened=lambda _: None, turns=Turns(),
+    )  # fmt: skip
+
+
 @contextmanager
-def connected() -> Iterator[tuple[Transport, Deaf]]:
+def connected(host: str = "127.0.0.1") -> Iterator[tuple[Transport, Deaf]]:
     failures: list[GossamerError] = []
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with context, context.socket(zmq.ROUTER) as router:
         router.setsockopt(zmq.LINGER, 0)
         router.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
         port = router.bind_to_random_port("tcp://127.0.0.1")
-        transport = Transport(
-            (f"tcp://127.0.0.1:{port}",), group="default", timeout_s=10,
-            on_welcome=lambda *_: None, on_acks=lambda: None, on_failed=failures.append,
-            on_opened=lambda _: None, turns=Turns(),
-        )  # fmt: skip
+        transport = to(host, port, failures)
         transport.start()
         broker = Deaf(router)
         broker.welcome()
@@ -120,3 +129,87 @@ def test_who_begins_to_wait_asks_for_what_is_owed_once() -> None:
         broker.ping()
         broker.say(Acks(0, -1, -1))
         until(lambda: not transport.outgoing.flying)
+
+
+def test_a_name_whose_first_address_does_not_answer_is_found_at_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transports, "HELLO_S", 0.3)
+    with ExitStack() as stack:
+        mute = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # its queue is full: whoever comes now is not answered
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(mute.getsockname())
+
+        def addresses(host: str, port: int, *_: object) -> list[object]:
+            assert host == "two.addresses.example"
+            tcp = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+            return [(*tcp, mute.getsockname()), (*tcp, ("127.0.0.1", port))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        with connected("two.addresses.example") as (transport, _):
+            until(lambda: transport.node == "broker")
+
+
+@contextmanager
+def by_hand() -> Iterator[tuple[Transport, socket.socket]]:
+    """A transport that was welcomed, and the bare socket of its broker."""
+    failures: list[GossamerError] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        transport = to(*listener.getsockname(), failures)
+        transport.start()
+        accepted, _ = listener.accept()
+        broker = Connection(accepted, "ROUTER", 2**24, 0.0)
+        until(lambda: broker.receive())
+        broker.send(encode(Welcome(1, "broker", STREAM, 2**20, 2**20, 20.0)))
+        until(lambda: transport.node == "broker")
+        try:
+            yield transport, accepted
+        finally:
+            broker.close()
+            listener.close()
+            transport.close()
+    assert failures == []
+
+
+def silence(monkeypatch: pytest.MonkeyPatch) -> float:
+    monkeypatch.setattr(transports, "SILENCE_S", 0.7)
+    monkeypatch.setattr(transports, "PING_S", 0.1)
+    return time.monotonic() + 2.0
+
+
+def test_a_message_that_takes_long_to_come_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    done_at = silence(monkeypatch)
+    with by_hand() as (transport, accepted):
+        accepted.send(header(10_000_000))
+
+        def comes() -> bool:
+            accepted.send(bytes(100))
+            return time.monotonic() > done_at
+
+        until(comes)
+        assert (transport.reconnects, transport._epoch) == (0, 1)
+
+
+def test_a_message_that_takes_long_to_leave_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    done_at = silence(monkeypatch)
+    with by_hand() as (transport, accepted):
+        assert (connection := transport._connection) is not None
+        connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        for _ in range(FLYING_MAX):
+            transport.outgoing.outbox.append(encode_content((None, None, None, 1, False, {}, bytes(7_000_000))))
+            transport.pump()
+
+        def leaves() -> bool:
+            accepted.recv(40_000)
+            return time.monotonic() > done_at
+
+        until(leaves)
+        assert (transport.reconnects, transport._epoch) == (0, 1)
+        assert connection.stuck, "this would have tested nothing"
+
+
+def test_a_broker_that_says_nothing_at_all_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence(monkeypatch)
+    with by_hand() as (transport, _):
+        until(lambda: transport._epoch > 1)

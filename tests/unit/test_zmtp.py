@@ -80,6 +80,12 @@ def test_a_ping_is_answered_with_what_it_said():
     assert end.answers == command(b"PONG", b"context")
 
 
+def test_of_many_pings_at_once_the_last_is_answered():
+    end = met()
+    end.receive(command(b"PING", b"\0\0one") + command(b"PING", b"\0\0two"))
+    assert end.answers == command(b"PONG", b"two")
+
+
 def test_a_command_that_is_not_known_is_passed_over():
     end = met()
     assert end.receive(command(b"NEWS") + framed(b"x")) == [[b"x"]]
@@ -108,13 +114,62 @@ READY = command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER")
         (GREETING + READY + b"\x08\x00", "flags"),
         (GREETING + READY + header(BYTES_MAX + 1), "at most 100000 are read"),
         (GREETING + READY + b"\x02" + b"\xff" * 8, "at most 100000 are read"),
-        (GREETING + READY + framed(b"", MORE) * PARTS_MAX, "64 parts"),
-        (GREETING + READY + framed(b"x" * 60_000, MORE) * 2, "2 parts and 120000 bytes"),
+        (GREETING + READY + framed(b"", MORE) * (PARTS_MAX + 1), "64 parts"),
+        (GREETING + READY + framed(b"x" * 60_000, MORE) * 2, "1 parts and 60000 bytes, and 60000 more"),
+        (GREETING + READY + b"\x04\x02\x02x", "with a name of 2"),
     ],
 )
 def test_what_is_wrong_is_the_peers_fault(said, reason):
     with pytest.raises(PeerError, match=reason):
         Zmtp("ROUTER", BYTES_MAX).receive(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        GREETING + framed(b"x" * 50_000)[:9],
+        GREETING + READY + framed(b"x" * 50_000, 4)[:9],
+        GREETING + READY + framed(b"x" * 60_000, MORE) + framed(b"x" * 60_000)[:9],
+        GREETING + READY + framed(b"x" * 300, 8)[:9],
+    ],
+    ids=["a message before the handshake", "a long command", "parts that are too much", "unknown flags"],
+)
+def test_what_would_not_be_taken_is_not_waited_for(said):
+    """Its size is known before it has come: nobody has us keep what is thrown away in the end."""
+    with pytest.raises(PeerError):
+        Zmtp("ROUTER", BYTES_MAX).receive(said)
+
+
+def whatever(end: Zmtp, stream: bytes, sizes: list[int]) -> tuple[list[list[bytes]], bool]:
+    """What comes of it in such pieces, and whether it was understood to its end."""
+    found, at = [], 0
+    try:
+        for size in (*sizes, len(stream)):
+            found += end.receive(stream[at : at + size])
+            at += size
+    except PeerError:
+        return found, False
+    return found, True
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=40),
+            st.builds(framed, st.binary(max_size=300), st.sampled_from([0, 0, MORE, 4, 5, 8])),
+            st.builds(command, st.sampled_from([b"PING", b"READY", b"ERROR", b"NEWS"]), st.binary(max_size=40)),
+        ),
+        max_size=8,
+    ),
+    st.lists(st.integers(1, 100), max_size=40),
+)
+def test_pieces_do_not_matter_for_what_is_wrong_either(stream, sizes):
+    stream = GREETING + READY + b"".join(stream)
+    found, understood = whatever(Zmtp("ROUTER", 1_000), stream, [1] * len(stream))
+    other, likewise = whatever(Zmtp("ROUTER", 1_000), stream, sizes)
+    assert understood is likewise
+    assert other == found if understood else other == found[: len(other)]
 
 
 @settings(max_examples=500)
