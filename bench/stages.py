@@ -22,6 +22,7 @@ from gossamer.protocol.clock import HybridClock
 from gossamer.sdk.client import Client
 from gossamer.sdk.outgoing import PACKET_EVENTS_MAX as COUNT
 from gossamer.sdk.subscription import Subscription
+from gossamer.sdk.waiting import Turns
 
 STREAM = "default/~bench.0"
 REPETITIONS = 30
@@ -121,7 +122,8 @@ def _iterating(run: Run) -> float:
         for _ in range(REPETITIONS):
             sub = Subscription(
                 0, "", buffer=COUNT, policy="eager", order="fifo", notices=False, start=None,
-                loop=asyncio.get_running_loop(), credit=lambda _: None, call=lambda call, *given: call(*given),
+                loop=asyncio.get_running_loop(), turns=Turns(), credit=lambda _: None,
+                call=lambda call, *given: call(*given),
             )  # fmt: skip
             events, left = run.events(), COUNT
             began = time.process_time_ns()

@@ -40,7 +40,8 @@ from gossamer.sdk.outgoing import PACKET_EVENTS_MAX
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
 from gossamer.sdk.track import Beginning, start_of
-from gossamer.sdk.transport import Transport, Turns
+from gossamer.sdk.transport import Transport
+from gossamer.sdk.waiting import Turns
 
 if TYPE_CHECKING:
     from gossamer.sdk.embedded import Embedded
@@ -382,7 +383,8 @@ class Client:
         number, self._numbered = self._numbered, self._numbered + 1
         subscription = Subscription(
             number, text, buffer=buffer, policy=policy, order=order, notices=notices, start=begins, durable=durable,
-            manual=ack == "manual", loop=self._loop, credit=self._transport.credit, call=self._home.call,
+            manual=ack == "manual", loop=self._loop, turns=self._home.turns, credit=self._transport.credit,
+            call=self._home.call,
         )  # fmt: skip
         subscription._close = self._unsubscribe
         subscription._say = self._transport.subscribe

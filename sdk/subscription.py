@@ -49,6 +49,7 @@ from gossamer.protocol.shown import DELIVER, Verdict
 from gossamer.protocol.shown import Left as Departed
 from gossamer.sdk.track import Position, Track
 from gossamer.sdk.undecoded import Undecoded
+from gossamer.sdk.waiting import Turns, Wait
 
 WINDOW_MAX = 16
 WAIT_S = 0.005
@@ -135,10 +136,11 @@ class Subscription:
         durable: str | None = None,
         manual: bool = False,
         loop: asyncio.AbstractEventLoop,
+        turns: Turns,
         credit: Callable[[int], None],
         call: Callable[..., None],
     ) -> None:
-        """`call` does something in the loop, from whichever thread."""
+        """`call` does something in the loop, from whichever thread; `turns` is the loop's, for all its clients."""
         self.number = number
         self.selector = selector
         self._buffer = buffer
@@ -146,6 +148,7 @@ class Subscription:
         self._order = order
         self._notices = notices
         self._loop = loop
+        self._turns = turns
         self._credit = credit
         self._from_thread = call
         self._lock = threading.Lock()
@@ -187,7 +190,7 @@ class Subscription:
         self._delivered = self._left = self._lost = 0
         self._counts = (0, 0)
         self._counts_before = (0, 0)
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[Wait] = deque()
         self._waking = False
         self._version = 0
         """How often the selector was said or changed."""
@@ -343,7 +346,7 @@ class Subscription:
                 raise StopAsyncIteration
             if self._error is not None:
                 raise self._error
-            waiter = self._loop.create_future()
+            waiter = Wait(self._loop, self._turns)
             self._waiters.append(waiter)
             if self._inbox or self._queued:  # it came between looking and waiting
                 waiter.cancel()
@@ -600,9 +603,7 @@ class Subscription:
     def _wake(self) -> None:
         self._waking = False
         while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+            self._waiters.popleft().settle()
 
     def _on_settled(self, version: int | None, error: GossamerError | None) -> None:
         """Answer who waits for this version or an earlier one; with None, everybody."""

@@ -72,6 +72,7 @@ from gossamer.messages.session import (
 from gossamer.sdk.outgoing import Outgoing
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.undecoded import Undecoded
+from gossamer.sdk.waiting import Turns
 
 PING_S = 2.0
 TAKEN_S = 0.5
@@ -118,15 +119,6 @@ class Receiver(Protocol):
 
     def on_ended(self) -> None: ...
     def on_failed(self, error: GossamerError) -> None: ...
-
-
-class Turns:
-    """When an application's event loop last turned, as far as its clients have seen."""
-
-    __slots__ = ("at",)
-
-    def __init__(self) -> None:
-        self.at = 0.0
 
 
 class Transport:
@@ -234,6 +226,7 @@ class Transport:
         if not self._at_socket.acquire(blocking=False):
             self.wake()
             return
+        self._turns.attending = True
         try:
             if (connection := self._connection) is not None and self._welcomed:
                 self._receive(connection, self._take_here)
@@ -247,6 +240,7 @@ class Transport:
             self._command(partial(self._end, error))
         finally:
             self._at_socket.release()
+            self._turns.resume()
 
     def pump(self) -> None:
         """Send what there is, here and now; or have it done, if somebody is at it."""

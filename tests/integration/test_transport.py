@@ -19,7 +19,8 @@ from gossamer.sdk.outgoing import (
     PACKET_EVENTS_MAX,
     SMALL_FLYING_MAX,
 )
-from gossamer.sdk.transport import Transport, Turns
+from gossamer.sdk.transport import Transport
+from gossamer.sdk.waiting import Turns
 from processes import until
 
 STREAM = "default/~test-1.0"
@@ -194,7 +195,8 @@ def test_a_message_that_takes_long_to_come_is_no_silence(monkeypatch: pytest.Mon
 def test_a_message_that_takes_long_to_leave_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     done_at = silence(monkeypatch)
     with by_hand() as (transport, accepted):
-        assert (connection := transport._connection) is not None
+        connection = transport._connection
+        assert connection is not None
         connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         for _ in range(FLYING_MAX):
             transport.outgoing.outbox.append(encode_content((None, None, None, 1, False, {}, bytes(7_000_000))))

@@ -13,6 +13,7 @@ from gossamer.messages.session import Run as Portion
 from gossamer.protocol.annotator import Annotator
 from gossamer.sdk.subscription import Left, Subscription
 from gossamer.sdk.undecoded import Undecoded
+from gossamer.sdk.waiting import Turns
 
 from .test_replay import SELECTORS, Run, _key, state
 
@@ -37,7 +38,8 @@ class Client:
         self._run = run
         self.sub = Subscription(
             0, str(Selector(selector)), buffer=run.rng.choice([4, 50]), policy=policy, order="fifo", notices=True,
-            start=Start(latest=True), loop=loop, credit=lambda _: None, call=lambda call, *given: call(*given),
+            start=Start(latest=True), loop=loop, turns=Turns(), credit=lambda _: None,
+            call=lambda call, *given: call(*given),
         )  # fmt: skip
         self.subscriber = self._subscribed()
 

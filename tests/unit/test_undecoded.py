@@ -12,6 +12,7 @@ from gossamer.messages.packet import EVENTS_MAX, encode_content
 from gossamer.messages.session import Run
 from gossamer.sdk.subscription import Subscription
 from gossamer.sdk.undecoded import Undecoded
+from gossamer.sdk.waiting import Turns
 
 STREAM = "default/~a-1.0"
 
@@ -25,7 +26,8 @@ def with_subscription(act: Callable[[Subscription], Awaitable[None]]) -> None:
     async def main() -> None:
         sub = Subscription(
             0, "", buffer=1_024, policy="eager", order="fifo", notices=False, start=None,
-            loop=asyncio.get_running_loop(), credit=lambda _: None, call=lambda call, *given: call(*given),
+            loop=asyncio.get_running_loop(), turns=Turns(), credit=lambda _: None,
+            call=lambda call, *given: call(*given),
         )  # fmt: skip
         await act(sub)
 
