@@ -449,6 +449,9 @@ class Transport:
         if self._welcomed:
             self._lost_at = now
             self._welcomed = False
+        ending, self._ending = self._ending, {}
+        for receiver in ending.values():  # nobody answers that any more
+            receiver.on_ended()
         self._drop()
 
     def _drop(self) -> None:
@@ -477,7 +480,8 @@ class Transport:
         for receiver in self._receivers.values():
             self._send(receiver.asked())
         if self._spool is None and self._connection is not None:
-            self._on_opened(os.dup(self._connection.fileno()))
+            with suppress(OSError):  # no descriptor is left: then this thread does it all
+                self._on_opened(os.dup(self._connection.fileno()))
         if self.reconnects == 0:
             self._on_welcome(welcome.stream, self.outgoing.next)
 
@@ -546,7 +550,7 @@ class Transport:
 
     def _take_here(self, message: FromBroker, size: int) -> None:
         """In the application's thread: what makes or breaks a session is for ours."""
-        if type(message) in SESSIONS:
+        if type(message) in SESSIONS and getattr(message, "sub", None) is None:
             self._command(lambda: self._take(message, size))
         else:
             self._take(message, size)
