@@ -299,6 +299,17 @@ class Transport:
                 self._let_go()
             self.wake()
 
+    def disown(self) -> None:
+        """In a child of fork: the thread is not there, and the connection is the parent's."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disown()
+        self._welcomed = False
+        self._closing = True
+        self._at_socket = threading.Lock()  # somebody may have had it
+        self.failure = ConnectionLost("the process was forked: a child connects by itself")
+        self.outgoing.fail()
+
     def _command(self, command: Callable[[], None]) -> None:
         self._commands.append(command)
         self.wake()
@@ -651,6 +662,16 @@ def _end_all() -> None:
         transport.abandon()
     for transport in running:
         transport.close()
+
+
+def _disown_all() -> None:
+    for transport in list(_running):
+        transport.disown()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 def _error(refusal: Refusal) -> GossamerError:

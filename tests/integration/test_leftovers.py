@@ -261,3 +261,26 @@ def test_a_client_whose_loop_is_closed_opens_nothing_any_more(brokers):
     home.leave()
     kept.clear()
     all_gone(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_child_of_fork_does_not_speak_on_its_parents_connection(broker):
+    async def main():
+        async with gossamer.connect(broker.url) as client:
+            sub = await client.subscribe("")
+            await client.publish({"n": 0}, ack="sent")
+            child = os.fork()
+            if child == 0:
+                refused = False
+                try:
+                    client.publish_nowait({"n": -1})
+                except gossamer.ConnectionLost as error:
+                    refused = "forked" in str(error)
+                os._exit(0 if refused else 1)
+            assert os.waitpid(child, 0)[1] == 0, "the child was not told"
+            await client.publish({"n": 1}, ack="sent")
+            assert seqs(await take(sub, 2)) == [0, 1]
+            assert client._transport.reconnects == 0
+
+    run(main)
