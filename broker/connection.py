@@ -147,6 +147,11 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
+    def disown(self) -> None:
+        """Let go of it without a word: it goes on in the process that this one was forked from."""
+        self._fail()
+        self._socket.close()
+
     def finish(self, patience_s: float) -> None:
         """Let the other have what waits and hear that no more comes, and close when it does the same, or time is up."""
         until = time.monotonic() + patience_s

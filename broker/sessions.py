@@ -617,7 +617,7 @@ class Sessions:
         """A session is over; without a goodbye its stream waits for the client to return."""
         if self._sessions.pop(session.place, None) is None:
             return
-        self._door.forget(session.place, session.place.heard_at)
+        self._door.forget(session.place, session.place.heard_at if now is None else now)
         text = "client %s has left" if now is None else "client %s is gone without a goodbye"
         self._tell(text, "client-out", session)
         self.counters.clients_lost += now is not None

@@ -11,14 +11,14 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
@@ -273,7 +273,9 @@ class Postgres(Database):
         return engine
 
     def readers(self) -> Engine:
-        return self._engine(READERS, "REPEATABLE READ").execution_options(postgresql_readonly=True, stream_results=True)
+        engine = self._engine(READERS, "REPEATABLE READ")
+        event.listen(engine, "handle_error", _close_cursor)
+        return engine.execution_options(postgresql_readonly=True, stream_results=True)
 
     def copy(self, connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         driver: Any = connection.connection.driver_connection
@@ -357,6 +359,13 @@ def _filling(table: str, columns: tuple[str, ...], same: tuple[bool, ...], count
         marks = [f"?{at if is_same else next(own)}" for at, is_same in zip(shared, same, strict=True)]
         rows.append(f"({', '.join(marks)})")
     return f"INSERT INTO {table} ({_listed(columns)}) VALUES {', '.join(rows)}"
+
+
+def _close_cursor(context: ExceptionContext) -> None:
+    """SQLAlchemy leaves it as it is when the server is gone, and then whoever collects it complains."""
+    if context.execution_context is not None and (cursor := context.execution_context.cursor) is not None:
+        with suppress(Exception):  # there is nobody to be told that it is closed
+            cursor.close()
 
 
 def _say(connection: Any, *statements: str) -> None:

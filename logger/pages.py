@@ -207,7 +207,7 @@ class Pages:
             for issuer, ranges in () if over else connection.exec_driver_sql(_RETIRED):
                 retired.merge((Retired(issuer, msgspec.json.decode(ranges, type=tuple[tuple[int, int], ...])),))
             found: list[int] = [connection.exec_driver_sql(_LAST).scalar_one() + 1]
-            for stream, number in connection.exec_driver_sql(_STREAMS, _prefix(group)):
+            for stream, number in connection.exec_driver_sql(_STREAMS, _prefix(group)).all():
                 if stream not in positions and stream not in retired:
                     beyond = number
                     if number <= others:

@@ -79,8 +79,22 @@ class Home:
             os.close(self._watched)
         self._watched = watched
         if watched is not None:
-            with suppress(NotImplementedError):  # there are such loops: the transport's thread does it all then
+            try:
                 self._loop.add_reader(watched, self.attend)
+            except NotImplementedError:  # there are such loops: the transport's thread does it all then
+                self._watched = None
+                os.close(watched)
+
+    def on_opened(self, watched: int | None) -> None:
+        """The same from any thread; a loop that is closed watches nothing any more."""
+        if threading.get_ident() == self._thread:
+            self.watch(watched)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self.watch, watched)
+        except RuntimeError:
+            if watched is not None:
+                os.close(watched)
 
     def leave(self) -> None:
         """Nothing is watched any more; from any thread, and also when the loop is closed."""
@@ -138,7 +152,7 @@ class Client:
             on_welcome=_weakly(self._on_welcome, home.call),
             on_acks=_weakly(self._on_acks_from_thread),
             on_failed=_weakly(self._on_failed, home.call),
-            on_opened=lambda watched: home.call(home.watch, watched),
+            on_opened=home.on_opened,
             turns=home.turns,
         )
         self._outgoing = self._transport.outgoing

@@ -364,12 +364,15 @@ class Subscription:
                 self._undone |= {each.id: None for each in said if isinstance(each, Event | Commit) and each.id}
             self._current.extend(said)
             self._passed = len(said)
+            # Here, since a new session may begin to count from nothing meanwhile.
+            if 2 * (self._granted - self._received) <= self._window and not self._inbox and not self._queued:
+                self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and little may come
+            room = self._received + self._window - self._waiting - self._queued
+            more = room - self._granted >= self._window // 4
+            if more:
+                self._granted = room
         self._unyielding += len(said)
-        if 2 * (self._granted - self._received) <= self._window and not self._inbox and not self._queued:
-            self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and little may come
-        room = self._received + self._window - self._waiting - self._queued
-        if room - self._granted >= self._window // 4:
-            self._granted = room
+        if more:
             self._credit(self.number)
         return bool(said)
 

@@ -293,6 +293,17 @@ class Transport:
                 self._let_go()
             self.wake()
 
+    def disown(self) -> None:
+        """In a child of fork: the thread is not there, and the connection is the parent's."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disown()
+        self._welcomed = False
+        self._closing = True
+        self._at_socket = threading.Lock()  # somebody may have had it
+        self.failure = ConnectionLost("the process was forked: a child connects by itself")
+        self.outgoing.fail()
+
     def _command(self, command: Callable[[], None]) -> None:
         self._commands.append(command)
         self.wake()
@@ -443,6 +454,9 @@ class Transport:
         if self._welcomed:
             self._lost_at = now
             self._welcomed = False
+        ending, self._ending = self._ending, {}
+        for receiver in ending.values():  # nobody answers that any more
+            receiver.on_ended()
         self._drop()
 
     def _drop(self) -> None:
@@ -471,7 +485,8 @@ class Transport:
         for receiver in self._receivers.values():
             self._send(receiver.asked())
         if self._spool is None and self._connection is not None:
-            self._on_opened(os.dup(self._connection.fileno()))
+            with suppress(OSError):  # no descriptor is left: then this thread does it all
+                self._on_opened(os.dup(self._connection.fileno()))
         if self.reconnects == 0:
             self._on_welcome(welcome.stream, self.outgoing.next)
 
@@ -540,7 +555,7 @@ class Transport:
 
     def _take_here(self, message: FromBroker, size: int) -> None:
         """In the application's thread: what makes or breaks a session is for ours."""
-        if type(message) in SESSIONS:
+        if type(message) in SESSIONS and getattr(message, "sub", None) is None:
             self._command(lambda: self._take(message, size))
         else:
             self._take(message, size)
@@ -641,6 +656,16 @@ def _end_all() -> None:
         transport.abandon()
     for transport in running:
         transport.close()
+
+
+def _disown_all() -> None:
+    for transport in list(_running):
+        transport.disown()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not everywhere
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 def _error(refusal: Refusal) -> GossamerError:

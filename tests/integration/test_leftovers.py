@@ -213,3 +213,74 @@ def test_what_is_too_large_is_the_callers_error_and_nothing_else_suffers(broker)
             assert (await anext(sub)).id == large
 
     run(main)
+
+
+class Blind(asyncio.SelectorEventLoop):
+    """A loop that cannot watch a descriptor."""
+
+    def add_reader(self, *_):
+        raise NotImplementedError
+
+    def remove_reader(self, *_):
+        raise NotImplementedError
+
+
+def test_a_loop_that_cannot_watch_leaves_nothing_open(broker):
+    before = standing()
+
+    async def main():
+        troubles = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+        async with asyncio.timeout(15), gossamer.connect(broker.url) as client:
+            sub = await client.subscribe("")
+            await client.publish({"n": 1}, ack="sent")
+            assert seqs(await take(sub, 1)) == [1]
+        assert troubles == []
+
+    with asyncio.Runner(loop_factory=Blind) as runner:
+        runner.run(main())
+    all_gone(before)
+
+
+def test_a_client_whose_loop_is_closed_opens_nothing_any_more(brokers):
+    first = brokers()
+    kept = []
+
+    async def main():
+        kept.append(await gossamer.connect(first.url, timeout=15))
+
+    before = standing()
+    asyncio.run(main())
+    transport, home = kept[0]._transport, kept[0]._home
+    open_before = descriptors()
+    for session in list(first.clients._sessions.values()):
+        session.place._socket.shutdown(2)  # as if the network had gone
+    until(lambda: transport.reconnects == 1)
+    until(lambda: descriptors() <= open_before, "no more descriptors than before")
+    transport.close()
+    home.leave()
+    kept.clear()
+    all_gone(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_child_of_fork_does_not_speak_on_its_parents_connection(broker):
+    async def main():
+        async with gossamer.connect(broker.url) as client:
+            sub = await client.subscribe("")
+            await client.publish({"n": 0}, ack="sent")
+            child = os.fork()
+            if child == 0:
+                refused = False
+                try:
+                    client.publish_nowait({"n": -1})
+                except gossamer.ConnectionLost as error:
+                    refused = "forked" in str(error)
+                os._exit(0 if refused else 1)
+            assert os.waitpid(child, 0)[1] == 0, "the child was not told"
+            await client.publish({"n": 1}, ack="sent")
+            assert seqs(await take(sub, 2)) == [0, 1]
+            assert client._transport.reconnects == 0
+
+    run(main)

@@ -1,8 +1,12 @@
 """A store in PostgreSQL: one logger at a time, and a server that dies and comes back."""
 
+import gc
+
 import pytest
+from sqlalchemy import event
 
 from gossamer.logger.databases import StoreError, database
+from gossamer.logger.pages import open_pages
 from gossamer.logger.store import Store
 from gossamer.logger.writer import Writer
 from gossamer.messages.errors import UsageError
@@ -51,6 +55,26 @@ def test_a_server_that_dies_stops_acknowledgements_and_nothing_else(server):
     writer.close()
     with Store(url) as store:
         assert store.load([Span(S, ((0, 30),))]) == (packet(0, 9), packet(10, 19), packet(20))
+
+
+@pytest.mark.parametrize("dies_at", ["MAX(number)", "MIN(number)"])
+def test_a_reader_whose_server_dies_leaves_no_cursor_open(server, dies_at):
+    url = server.url()
+    with Store(url) as store:
+        store.claim("L")
+        store.apply([packet(0, 9)])
+        store.commit()
+    pages = open_pages(database(url))
+
+    def die(_connection, _cursor, statement, *_):
+        if dies_at in statement:
+            server.kill()
+
+    event.listen(pages._engine, "before_cursor_execute", die)
+    with pytest.raises(StoreError):
+        pages.number_after({}, others=1)
+    gc.collect()  # it would complain now
+    pages.close()
 
 
 def test_a_commit_that_happened_though_it_failed_is_not_made_twice(postgres):

@@ -11,7 +11,19 @@ import zmq
 from gossamer.broker.connection import Connection
 from gossamer.messages.errors import GossamerError
 from gossamer.messages.packet import encode_content
-from gossamer.messages.session import Acks, Goodbye, Hello, Ping, Publish, Welcome, decode_from_client, encode
+from gossamer.messages.session import (
+    Acks,
+    Goodbye,
+    Hello,
+    Ping,
+    Publish,
+    Refusal,
+    Subscribe,
+    Subscribed,
+    Welcome,
+    decode_from_client,
+    encode,
+)
 from gossamer.messages.zmtp import header
 from gossamer.sdk import transport as transports
 from gossamer.sdk.outgoing import (
@@ -215,3 +227,56 @@ def test_a_broker_that_says_nothing_at_all_is_left(monkeypatch: pytest.MonkeyPat
     silence(monkeypatch)
     with by_hand() as (transport, _):
         until(lambda: transport._epoch > 1)
+
+
+class Subscribing:
+    """A subscription that notes how it is answered."""
+
+    number = 1
+
+    def __init__(self) -> None:
+        self.answers: list[str] = []
+
+    def asked(self) -> Subscribe:
+        return Subscribe(1, "", 8)
+
+    def on_subscribed(self) -> None:
+        self.answers.append("subscribed")
+
+    def on_refused(self, _: GossamerError) -> bool:
+        self.answers.append("refused")
+        return False
+
+    def on_ended(self) -> None:
+        self.answers.append("ended")
+
+    def taken(self) -> None:
+        return None
+
+    def on_failed(self, _: GossamerError) -> None: ...
+
+
+def test_answers_are_taken_in_their_order_by_the_applications_loop_too() -> None:
+    """Which of its questions each belongs to is known by that."""
+    with by_hand() as (transport, accepted):
+        receiver = Subscribing()
+        transport._receivers[1] = receiver  # type: ignore[assignment]
+        said = [encode(Refusal("limit", "too long", 1)), encode(Subscribed(1))]
+        with transport._at_socket:  # the thread has to wait
+            accepted.send(b"".join(header(len(frame)) + frame for frame in said))
+            connection = transport._connection
+            assert connection is not None
+            until(lambda: (transport._receive(connection, transport._take_here), receiver.answers)[1])
+            assert receiver.answers == ["refused", "subscribed"]
+
+
+def test_who_waits_for_the_end_of_a_subscription_does_not_wait_for_a_broker_that_is_gone() -> None:
+    with by_hand() as (transport, accepted):
+        receiver = Subscribing()
+        transport.subscribe(receiver)  # type: ignore[arg-type]
+        until(lambda: 1 in transport._receivers)
+        transport.unsubscribe(receiver)  # type: ignore[arg-type]
+        until(lambda: 1 in transport._ending)
+        accepted.shutdown(socket.SHUT_RDWR)
+        until(lambda: receiver.answers == ["ended"])
+        assert transport._ending == {}
