@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Positions
+from gossamer.messages.wire import Positions, Span
+from gossamer.protocol.closing import Closing
 from gossamer.protocol.durable import Durables, group_of_durable
 from gossamer.protocol.effects import Compact, Deliver, Stored
 from gossamer.protocol.handover import Handover
@@ -255,6 +256,18 @@ def take_what_was_given_up(node: Node) -> None:
         def seal(self, stream: Stream, first: int, last: int) -> None: ...
 
     become(node.repair, Greedy)
+
+
+@mutant(RARE)
+def forget_what_an_earlier_life_said(node: Node) -> None:
+    """A member that resumes does not know what it has told a logger that it lacks, and takes it from anybody."""
+
+    class Oblivious(Closing):
+        __slots__ = ()
+
+        def seal(self, span: Span) -> None: ...
+
+    become(node.closing, Oblivious)
 
 
 @mutant(RARE)

@@ -46,7 +46,6 @@ from gossamer.messages.wire import (
     Repair,
     Request,
     Retire,
-    Retired,
     Return,
     Roster,
     Seek,
@@ -75,7 +74,7 @@ from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.links import Links
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.making_room import MakingRoom
-from gossamer.protocol.membership import Membership
+from gossamer.protocol.membership import Beginning, Membership
 from gossamer.protocol.mending import Mending
 from gossamer.protocol.orphans import Orphans
 from gossamer.protocol.placement import Placement
@@ -891,15 +890,20 @@ class Node:
                 self.sender.hurry()
         self._announce(self.sender.on_members_changed())
 
-    def _vector(self, node: NodeId | None) -> tuple[tuple[Position, ...], tuple[Retired, ...]]:
-        retired = self.receiver.retired.told()
-        if node is not None:
-            return self.stability.positions(node), retired
-        return tuple(Position(name, stream.lastseen) for name, stream in self.receiver.streams.items()), retired
+    def _vector(self, node: NodeId | None) -> Beginning:
+        retired, streams = self.receiver.retired.told(), self.receiver.streams
+        if node is None:
+            return tuple(Position(name, stream.lastseen) for name, stream in streams.items()), retired, ()
+        found = {name: self.closing.closed(each, self.stability.position(node, name)) for name, each in streams.items()}
+        closed = tuple(Span(name, ranges) for name, ranges in found.items() if ranges)
+        return self.stability.positions(node), retired, closed
 
-    def _begin(self, vector: tuple[Position, ...], retired: tuple[Retired, ...]) -> None:
+    def _begin(self, beginning: Beginning) -> None:
+        vector, retired, closed = beginning
         self.receiver.retired.merge(retired)
         self.receiver.begin(vector)
+        for span in closed:
+            self.closing.seal(span)
         for name in self.receiver.streams:
             self.exchange.touch(name)
 

@@ -15,10 +15,10 @@ from gossamer.lab.transcript import replay
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
 from gossamer.messages.ids import DEFAULT_GROUP, EventId
-from gossamer.messages.wire import Data, Lacking, Repair
+from gossamer.messages.wire import Data, Gone, Lacking, Repair
 from gossamer.protocol.config import Config
 from gossamer.protocol.durable import durable_id
-from gossamer.protocol.effects import Skip
+from gossamer.protocol.effects import Skip, Status
 from gossamer.protocol.inputs import Disconnect, Received, Reconnect
 
 
@@ -65,9 +65,9 @@ def test_unless_a_logger_applies_acknowledgements_of_those_who_know_more_members
         join_behind_the_loggers_back(RARE["acknowledge-for-the-unknown"])
 
 
-def straggler_after_the_hole_is_closed(factory: NodeFactory | None) -> None:
-    """a dies with an event that reached nobody; b says that it lacks it; then b's copy arrives after all."""
-    config = Config(seek_after_rounds=4, repair_first="gossip")
+def b_lacks_what_died_with_a(factory: NodeFactory | None) -> tuple[World, "Told", Data]:
+    """a dies with an event that reached nobody, and b says that it lacks it; b's copy is still on its way."""
+    config = Config(seek_after_rounds=4, repair_first="gossip", positions_rounds=1)
     world, _ = mesh(factory, config)
     stream = stream_of("a", 1)
     world.publish("a", stream, content(1))
@@ -90,21 +90,47 @@ def straggler_after_the_hole_is_closed(factory: NodeFactory | None) -> None:
     told = Told()
     world.observe(told)
     assert world.run_until(lambda: told.lacking, 60.0)
-    world.tell("b", Received("a", late[0]))
+    return world, told, late[0]
+
+
+def straggler_after_the_hole_is_closed(factory: NodeFactory | None) -> None:
+    world, told, late = b_lacks_what_died_with_a(factory)
+    world.tell("b", Received("a", late))
     assert world.run_until(lambda: told.void, 60.0)
     world.run(world.now_s + 1.0)
 
 
-class Told(Observer):
-    """Whether b has told the logger that it lacks the event, and was told that it is void."""
+def straggler_in_another_life(factory: NodeFactory | None) -> None:
+    """The hole is closed while b is down, and b resumes where the logger knows it to be: before the hole."""
+    world, told, late = b_lacks_what_died_with_a(factory)
+    world.crash("b")
+    assert world.run_until(lambda: told.void, 60.0)
+    deaf = DropIf(lambda _, to, message: to == "b" and isinstance(message, Gone))
+    world.add_rule(deaf)
+    world.restart("b", resume=True)
+    assert world.run_until(lambda: told.back, 60.0)
+    world.tell("b", Received("a", late))
+    world.remove_rule(deaf)
+    assert world.run_until(lambda: "b" in told.void, 60.0)
 
-    lacking = void = False
+
+class Told(Observer):
+    """Whether b has told the logger that it lacks the event, who was told that it is void, and whether b is back."""
+
+    lacking = back = False
+
+    def __init__(self) -> None:
+        self.void: dict[str, None] = {}
 
     def sent(self, at_s: float, node: str, to: tuple[str, ...], message: object) -> None:
         self.lacking |= node == "b" and isinstance(message, Lacking)
 
     def skipped(self, at_s: float, node: str, skip: Skip) -> None:
-        self.void |= skip.reason == "void"
+        if skip.reason == "void":
+            self.void[node] = None
+
+    def became(self, at_s: float, node: str, status: Status) -> None:
+        self.back |= (node, status) == ("b", "member")
 
 
 def test_a_straggler_is_not_delivered_once_its_loss_was_told() -> None:
@@ -114,6 +140,15 @@ def test_a_straggler_is_not_delivered_once_its_loss_was_told() -> None:
 def test_unless_a_member_takes_what_it_has_given_up() -> None:
     with pytest.raises(Violation, match="uniform closing"):
         straggler_after_the_hole_is_closed(RARE["take-what-was-given-up"])
+
+
+def test_nor_by_a_life_that_does_not_know_what_it_has_told() -> None:
+    straggler_in_another_life(None)
+
+
+def test_unless_it_is_not_told_either() -> None:
+    with pytest.raises(Violation, match="void is final"):
+        straggler_in_another_life(RARE["forget-what-an-earlier-life-said"])
 
 
 def beyond(reached: dict[int, str]) -> Callable[[str, str, object], bool]:
