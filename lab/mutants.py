@@ -271,6 +271,18 @@ def forget_what_an_earlier_life_said(node: Node) -> None:
 
 
 @mutant(RARE)
+def call_only_whom_it_names(node: Node) -> None:
+    """A joiner does not call those that take it for a member already."""
+
+    class Shy(Membership):
+        __slots__ = ()
+
+        def meet(self, node: NodeId) -> None: ...
+
+    become(node.membership, Shy)
+
+
+@mutant(RARE)
 def take_while_going(node: Node) -> None:
     """A member that waits to disconnect goes on taking what others publish, and may be gone before it is logged."""
 

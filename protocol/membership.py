@@ -165,7 +165,8 @@ class Membership:
         self.call()
 
     def meet(self, node: NodeId) -> None:
-        """Of a peer only the address was known, and that stood for its name until it answered."""
+        """Somebody to call: a peer of which only the address was known, and that stood for its name until it answered;
+        or one that spoke to us before we were in."""
         if node not in self._peers and node != self._ctx.node:
             self._peers += (node,)
 

@@ -311,6 +311,8 @@ class Node:
         if status != "member" and (
             status in ("outside", "disconnected") or (status == "joining" and type(message) not in (Sponsor, Roster))
         ):
+            if status == "joining":
+                self.membership.meet(given.sender)  # it takes us for a member: it may let us in when nobody else can
             return
         self._heard[given.sender] = self._ctx.now
         on_message = self._messages.get(type(message))

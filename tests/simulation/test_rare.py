@@ -450,3 +450,24 @@ def test_a_durable_subscription_goes_on_though_the_loggers_that_knew_it_have_lef
 
 def test_unless_they_take_its_bookmark_along() -> None:
     assert where_it_goes_on(RARE["take-bookmarks-along"]) is None
+
+
+def back_when_all_that_it_names_have_left(factory: NodeFactory | None) -> str:
+    """a names K, which is replaced by L before a comes back; L takes a for a member, and asks it as one."""
+    mesh = Mesh("a", "K", config=KEPT, node_factory=factory)
+    mesh.add("L", logger=True)
+    mesh.leave("K")
+    assert mesh.run_until(lambda: mesh.status("K") == "outside", 60.0)
+    mesh.crash("a")
+    mesh.world.hosts["a"].peers = ("K",)
+    mesh.restart("a")
+    mesh.run(60.0)
+    return mesh.status("a")
+
+
+def test_who_comes_back_is_let_in_by_those_that_remember_it() -> None:
+    assert back_when_all_that_it_names_have_left(None) == "member"
+
+
+def test_unless_it_calls_only_those_that_it_names() -> None:
+    assert back_when_all_that_it_names_have_left(RARE["call-only-whom-it-names"]) == "joining"
