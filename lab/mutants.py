@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Positions, Span
+from gossamer.messages.wire import Checkout, Positions, Span
 from gossamer.protocol.closing import Closing
 from gossamer.protocol.durable import Durables, group_of_durable
 from gossamer.protocol.effects import Compact, Deliver, Stored
@@ -450,6 +450,35 @@ def take_promises_along(node: Node) -> None:
 
     if node.handover is not None:
         become(node.handover, Silent)
+
+
+@mutant(RARE)
+def promise_though_resigned(node: Node) -> None:
+    """A logger promises numbers to whoever asks it, though it is none any more."""
+
+    class Generous(LoggerRole):
+        __slots__ = ()
+
+        def on_checkout(self, sender: NodeId, message: Checkout) -> None:
+            self.promises = True
+            super().on_checkout(sender, message)
+
+    if node.logger is not None:
+        become(node.logger, Generous)
+
+
+@mutant(RARE)
+def forget_who_may_return(node: Node) -> None:
+    """A logger that leaves tells nothing to those that have resigned before it, and are still there."""
+
+    class Forgetful(Membership):
+        __slots__ = ()
+
+        @property
+        def heirs(self) -> tuple[NodeId, ...]:
+            return self.loggers
+
+    become(node.membership, Forgetful)
 
 
 @mutant(RARE)

@@ -132,8 +132,6 @@ class Membership:
         self._depart("leave")
 
     def disconnect(self) -> None:
-        """A logger that was about to leave is one again: what it alone has on disk is to come back."""
-        self.own = Member(self._ctx.node, self.own.status, self.own.freshness, self._ctx.logger, self.own.address)
         self._depart("disconnect")
 
     def resign(self) -> None:
@@ -361,6 +359,11 @@ class Membership:
     def loggers(self) -> tuple[NodeId, ...]:
         """The loggers among the others."""
         return (self._views or self._viewed()).loggers
+
+    @property
+    def heirs(self) -> tuple[NodeId, ...]:
+        """The loggers among the others, and those that may be again: they have resigned, and are still there."""
+        return (*self.loggers, *(node for node in self._resigned if node in self.active))
 
     @property
     def durables(self) -> tuple[NodeId, ...]:

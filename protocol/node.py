@@ -424,6 +424,8 @@ class Node:
         self._depart(self.membership.leave)
 
     def _on_disconnect(self, _: inputs.Disconnect) -> None:
+        if self.handover is not None:
+            self.handover.stay()  # if it was about to leave: what it alone has is to come back
         self._depart(self.membership.disconnect)
 
     def _on_reconnect(self, _: inputs.Reconnect) -> None:
@@ -431,7 +433,7 @@ class Node:
         self.membership.reconnect()
         if self.handover is not None:
             self.handover.stay()
-            self.handover.on_loggers()  # one that was about to leave is a logger again
+            self.handover.on_loggers()
         self._hurry()
         self.sender.hurry()
 
@@ -911,8 +913,6 @@ class Node:
 
     def _depart(self, departure: Callable[[], None]) -> None:
         self._departure, self._departure_round = departure, self._ctx.round
-        if self.handover is not None:
-            self.handover.stay()  # until it resigns
         self._hurry()
         self._depart_when_done()
 
@@ -1027,7 +1027,7 @@ class Node:
     def on_checked_out(self, sender: NodeId, message: CheckedOut) -> None:
         if self.handover is None:
             self._disseminate(self.sender.on_checked_out(sender, message))
-        elif self.membership.is_logger(sender):  # no named publisher lives on a logger: it is another's promise
+        elif sender in self.membership.heirs:  # no named publisher lives on a logger: it is another's promise
             self.handover.on_promised(sender, message)
 
     def on_return(self, _: NodeId, message: Return) -> None:

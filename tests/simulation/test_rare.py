@@ -420,6 +420,78 @@ def test_unless_they_take_their_promises_along() -> None:
     assert those_who_promised_numbers_leave(RARE["take-promises-along"]).acked("b", "feed") < 10
 
 
+def numbers_of_two_publishers(factory: NodeFactory | None) -> list[str]:
+    """All loggers leave at once, and K is one again; but L and M do not hear of it, and b of nothing. Then a publisher
+    is opened at b, which asks L and M, and at a, which asks K."""
+    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
+    mesh.run(2.0)
+    mesh.partition("b", "aK")
+    for kind in ("Roster", "Digest", "Sponsor", "Join"):
+        mesh.drop("*->b", kind, None)
+    for name in "KLM":
+        mesh.leave(name)
+    mesh.run(0.1)
+    mesh.partition("aK", "LM")
+    mesh.run(3.0)
+    office = {name: mesh.world.hosts[name].node.membership.own.logger for name in "KLM"}
+    assert office == {"K": True, "L": False, "M": False}
+    for name in "ab":
+        mesh.open(name, "feed")
+        mesh.publish(name, publisher="feed")
+    mesh.run(10.0)
+    return mesh.delivered("a") + mesh.delivered("b")
+
+
+def test_a_logger_that_has_resigned_gives_no_numbers() -> None:
+    assert numbers_of_two_publishers(None) == ["feed:0"]
+
+
+def test_unless_it_goes_on_promising() -> None:
+    assert numbers_of_two_publishers(RARE["promise-though-resigned"]) == ["feed:0", "feed:0"]
+
+
+def resigned_before_the_others(factory: NodeFactory | None, meanwhile: Callable[[Mesh], None]) -> Mesh:
+    """K has resigned, and waits to be let go. `Meanwhile` L and M promise or confirm something to a, which dies. Then
+    they leave, too, both at once; so K is a logger again, and it alone is asked."""
+    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
+    mesh.drop("*->K", "Sponsor", None)
+    mesh.leave("K")
+    mesh.run(5.0)
+    staying = mesh.world.hosts["K"].node
+    assert (mesh.status("K"), staying.membership.own.logger) == ("member", False)
+    meanwhile(mesh)
+    mesh.crash("a")
+    mesh.restart("a")
+    for name in "LM":
+        mesh.leave(name)
+    mesh.run(5.0)
+    mesh.heal()
+    assert mesh.run_until(lambda: mesh.status("L") == mesh.status("M") == "outside", 60.0)
+    assert staying.membership.own.logger
+    return mesh
+
+
+def number_given_by_one_that_returns(factory: NodeFactory | None) -> int:
+    def promise(mesh: Mesh) -> None:
+        mesh.open("a", "feed")
+        mesh.publish("a", 3, publisher="feed")
+        assert mesh.run_until(lambda: mesh.acked("a", "feed") == 2, 20.0)
+
+    mesh = resigned_before_the_others(factory, promise)
+    mesh.open("b", "feed")
+    mesh.publish("b", publisher="feed")
+    mesh.run(10.0)
+    return mesh.acked("b", "feed")
+
+
+def test_who_is_a_logger_again_knows_what_was_promised_meanwhile() -> None:
+    assert number_given_by_one_that_returns(None) == 10
+
+
+def test_unless_those_that_leave_tell_only_loggers_what_they_promised() -> None:
+    assert number_given_by_one_that_returns(RARE["forget-who-may-return"]) < 10
+
+
 ORDERS = durable_id(DEFAULT_GROUP, "orders")
 
 
@@ -450,6 +522,29 @@ def test_a_durable_subscription_goes_on_though_the_loggers_that_knew_it_have_lef
 
 def test_unless_they_take_its_bookmark_along() -> None:
     assert where_it_goes_on(RARE["take-bookmarks-along"]) is None
+
+
+def bookmark_at_one_that_returns(factory: NodeFactory | None) -> int | None:
+    def confirm(mesh: Mesh) -> None:
+        mesh.attach("a", "orders")
+        assert mesh.run_until(lambda: ("a", ORDERS) in mesh.applications.epochs, 60.0)
+        mesh.publish("b", 6)
+        mesh.run(5.0)
+        mesh.mark("a", "orders", {"b": 3})
+        mesh.run(5.0)
+
+    mesh = resigned_before_the_others(factory, confirm)
+    mesh.attach("b", "orders")
+    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
+    return mesh.world.hosts["b"].node.durables.held[ORDERS].vector.get(mesh.stream("b"))
+
+
+def test_who_is_a_logger_again_knows_what_was_confirmed_meanwhile() -> None:
+    assert bookmark_at_one_that_returns(None) == 3
+
+
+def test_unless_those_that_leave_tell_only_loggers_what_they_confirmed() -> None:
+    assert bookmark_at_one_that_returns(RARE["forget-who-may-return"]) is None
 
 
 def back_when_all_that_it_names_have_left(factory: NodeFactory | None) -> str:
