@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Positions
+from gossamer.messages.wire import Checkout, Positions, Span
+from gossamer.protocol.closing import Closing
 from gossamer.protocol.durable import Durables, group_of_durable
 from gossamer.protocol.effects import Compact, Deliver, Stored
 from gossamer.protocol.handover import Handover
@@ -258,6 +259,30 @@ def take_what_was_given_up(node: Node) -> None:
 
 
 @mutant(RARE)
+def forget_what_an_earlier_life_said(node: Node) -> None:
+    """A member that resumes does not know what it has told a logger that it lacks, and takes it from anybody."""
+
+    class Oblivious(Closing):
+        __slots__ = ()
+
+        def seal(self, span: Span) -> None: ...
+
+    become(node.closing, Oblivious)
+
+
+@mutant(RARE)
+def call_only_whom_it_names(node: Node) -> None:
+    """A joiner does not call those that take it for a member already."""
+
+    class Shy(Membership):
+        __slots__ = ()
+
+        def meet(self, node: NodeId) -> None: ...
+
+    become(node.membership, Shy)
+
+
+@mutant(RARE)
 def take_while_going(node: Node) -> None:
     """A member that waits to disconnect goes on taking what others publish, and may be gone before it is logged."""
 
@@ -425,6 +450,35 @@ def take_promises_along(node: Node) -> None:
 
     if node.handover is not None:
         become(node.handover, Silent)
+
+
+@mutant(RARE)
+def promise_though_resigned(node: Node) -> None:
+    """A logger promises numbers to whoever asks it, though it is none any more."""
+
+    class Generous(LoggerRole):
+        __slots__ = ()
+
+        def on_checkout(self, sender: NodeId, message: Checkout) -> None:
+            self.promises = True
+            super().on_checkout(sender, message)
+
+    if node.logger is not None:
+        become(node.logger, Generous)
+
+
+@mutant(RARE)
+def forget_who_may_return(node: Node) -> None:
+    """A logger that leaves tells nothing to those that have resigned before it, and are still there."""
+
+    class Forgetful(Membership):
+        __slots__ = ()
+
+        @property
+        def heirs(self) -> tuple[NodeId, ...]:
+            return self.loggers
+
+    become(node.membership, Forgetful)
 
 
 @mutant(RARE)

@@ -328,12 +328,14 @@ class Join(_Message, frozen=True, tag=19):
 
 
 class Sponsor(_Message, frozen=True, tag=20):
-    """A full member accepts your `Join` of that freshness, at the time that its vector of last seqs tells."""
+    """A full member accepts your `Join` of that freshness, at the time that its vector of last seqs tells. `closed` is
+    for one that resumes: what it is to take from a logger only, as an earlier life may have said that it lacks it."""
 
     freshness: Version
     members: Members
     vector: Vector
     retired: Annotated[tuple[Retired, ...], Entries] = ()
+    closed: Spans = ()
 
 
 class Positions(_Message, frozen=True, tag=21):

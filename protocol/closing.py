@@ -101,6 +101,29 @@ class Closing:
         if lacking or had:
             self._ctx.send(sender, Lacking(self._membership.table.root, tuple(lacking), tuple(had), message.seal))
 
+    def closed(self, stream: Stream, position: int) -> tuple[Range, ...]:
+        """What beyond its position one that resumes is to take from a logger only: it is void, or may be declared so by
+        what an earlier life has said. Whatever that was asked for we were asked for, too; but of what is from before
+        our time, and not on this disk, we do not know."""
+        if self._logger is None:
+            return ()
+        closed = IntervalSet(self._logger.void(stream.id))
+        for known in (stream.never, stream.gaps.sealed if stream.gaps is not None else None):
+            for part in known.ranges() if known is not None else ():
+                closed.add(*part)
+        if (first := self._logger.prefix(stream.id) + 1) < stream.start:
+            closed.add(first, stream.start - 1)
+        if position >= 0:
+            closed.remove(0, position)
+        return closed.ranges()[:RANGES_MAX]
+
+    def seal(self, span: Span) -> None:
+        """An earlier life may have said that it lacks this: what it promised holds for us."""
+        stream = self._stream(span) if span.ranges else None
+        if stream is not None:
+            for part in span.ranges:
+                self._repair.seal(stream, *part)
+
     def _is_of_use(self, packet: Packet) -> bool:
         """Whether it supplies something: marks alone do so only if they are final, or what they name is at hand."""
         return bool(packet.blob) or any(

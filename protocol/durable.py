@@ -433,9 +433,9 @@ class Bookmarks:
     # A logger leaves ------------------------------------------------------------------------------------------------
 
     def hand_over(self) -> bool:
-        """Whether all other loggers have on disk what was confirmed here; those that do not are told, of some at a
-        time. All, because any of them may be the one that is asked in the end; and meanwhile nothing is confirmed, or
-        there would always be more to tell."""
+        """Whether all other loggers, and those that may be loggers again, have on disk what was confirmed here; those
+        that do not are told, of some at a time. All, because any of them may be the one that is asked in the end; and
+        meanwhile nothing is confirmed, or there would always be more to tell."""
         if self._handed is None:
             self._handed = {}
         count = 0
@@ -445,7 +445,7 @@ class Bookmarks:
                 continue  # nobody knows it
             if held is None or held.epoch != epoch:
                 held = self._handed[name] = Held(epoch, epoch, dict(self.positions[name]), False, self._ctx.round)
-            for logger in self._membership.loggers:
+            for logger in self._membership.heirs:
                 if not held.is_with(logger) and count < MARKS_A_ROUND:
                     count += 1
                     self._ctx.send(logger, Roster((), (record,), False))
@@ -462,7 +462,7 @@ class Bookmarks:
         know the subscription yet is told again: it must be waited for, and the next epoch must be above this one."""
         name, begun = message.name, self._epochs.get(message.name, 0)
         record = self._membership.table.get(name)
-        if record is None or record.freshness < message.epoch or not self._membership.own.logger:
+        if record is None or record.freshness < message.epoch:
             return
         answer = Bookmarked(name, message.epoch, message.version)
         if record.status == "left" and record.freshness > message.epoch:

@@ -21,7 +21,8 @@ resigned is a logger again, and stays.
 
 What it has promised to named publishers it tells the others before it resigns, and promises no more: from then on
 theirs is the majority that is asked (protocol/numbering.py). So it does with the bookmarks of durable subscriptions, of
-which it may be the only one to know the last, or any (protocol/durable.py).
+which it may be the only one to know the last, or any (protocol/durable.py). It tells all the others, and those that
+have resigned and are still there: each of them may be the one that is asked in the end.
 
     over        Nobody speaks of streams that are over but the loggers that have them. When loggers come or go each
                 tells those that are to keep such a stream what it has of it, until they say that they have it, too.
@@ -152,27 +153,30 @@ class Handover:
         """Whether this logger is none any more, and goes when others have what it has. It is one again if there turn
         out to be too few without it: another has resigned as well, or is gone for good."""
         membership = self._membership
-        resigns = self.may_resign
-        if resigns:
-            self._logger.promises = False
-        else:
+        if not membership.own.logger:
+            if not self.may_resign and membership.is_first_to_return:
+                self.stay()
+            return self.may_resign
+        if not self.may_resign:
             self.stay()
-        if resigns and membership.own.logger:
-            told = self._has_told_promises(), self._has_told_bookmarks()
-            if not all(told):
-                return False
-            for node in membership.loggers:
-                self._stability.forget(node)  # it says it all again when it knows
-            self._offers.clear()
-            membership.resign()
-            self.on_loggers()
-        elif not resigns and not membership.own.logger and membership.is_first_to_return:
-            membership.resume_office()
-            self.on_loggers()
-        return resigns
+            return False
+        self._logger.promises = False
+        told = self._has_told_promises(), self._has_told_bookmarks()
+        if not all(told):
+            return False
+        for node in membership.loggers:
+            self._stability.forget(node)  # it says it all again when it knows
+        self._offers.clear()
+        membership.resign()
+        self.on_loggers()
+        return True
 
     def stay(self) -> None:
-        """Promise numbers, and confirm bookmarks, as any logger does."""
+        """Be a logger again if it has resigned, and promise numbers and confirm bookmarks as any logger does. None that
+        has resigned does so: who knows of that does not ask it, and it does not hand anything over any more."""
+        if self._membership.is_resigned:
+            self._membership.resume_office()
+            self.on_loggers()
         self._logger.promises = True
         self._bookmarks.keep()
 
@@ -186,16 +190,15 @@ class Handover:
             self._informed.setdefault(stream, {})[sender] = message.promised_epoch, message.promised_last
 
     def _has_told_promises(self) -> bool:
-        """Whether most of the others know what was promised here: they are all who will be asked from now on, and two
-        majorities share one that knows (protocol/numbering.py). Those that do not are told."""
-        known, loggers = True, self._membership.loggers
+        """Whether all that may be asked from now on know what was promised here; those that do not are told. Most of
+        them would not be enough: these may resign as well, and count on each other."""
+        known = True
         for name, log in self._logger.logs.items():
             if log.promise is not None:
                 promised, informed = (log.promise.epoch, log.promise.last), self._informed.get(name, {})
-                unaware = [node for node in loggers if informed.get(node, UNKNOWN) < promised]
-                if len(unaware) * 2 >= len(loggers):
-                    known = False
-                    for node in unaware:
+                for node in self._membership.heirs:
+                    if informed.get(node, UNKNOWN) < promised:
+                        known = False
                         self._ctx.send(node, self._logger.promised(name, True))
         return known or self._is_alone
 

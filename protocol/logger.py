@@ -213,6 +213,10 @@ class LoggerRole:
         log = self.logs.get(stream)
         return () if log is None else log.committed.ranges()
 
+    def void(self, stream: StreamId) -> tuple[Range, ...]:
+        log = self.logs.get(stream)
+        return () if log is None else log.void.ranges()
+
     def collected(self, stream: StreamId, first: int, last: int) -> list[Range]:
         """What of a span was collected, here or by all others."""
         log = self.logs.get(stream)

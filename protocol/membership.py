@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gossamer.messages.ids import NodeId, StreamId
-from gossamer.messages.wire import ENTRIES_MAX, Join, Member, Position, Retired, Roster, Sponsor
+from gossamer.messages.wire import ENTRIES_MAX, Join, Member, Position, Retired, Roster, Span, Sponsor
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Became, Status
 from gossamer.protocol.signature import SignedTable
@@ -43,6 +43,9 @@ TRANSITIONS: dict[tuple[Status, str], Status] = {
 }
 """The life of a member; docs/rpbcast.md draws it from this table."""
 
+Beginning = tuple[tuple[Position, ...], tuple[Retired, ...], tuple[Span, ...]]
+"""Where a joiner begins: its positions, the streams that are over, and what it may take from a logger only."""
+
 RECORDED: dict[Status, str] = {"leaving": "left", "disconnecting": "disconnected"}
 
 
@@ -62,8 +65,9 @@ class Membership:
     """The table of members, and this node's own way in and out."""
 
     __slots__ = (
-        "_begin", "_ctx", "_founded", "_on_record", "_peers", "_resigned", "_resume", "_retired", "_sponsored_round",
-        "_sponsors", "_t_join", "_vector", "_views", "_witnesses", "introduced", "own", "status", "table",
+        "_begin", "_closed", "_ctx", "_founded", "_on_record", "_peers", "_resigned", "_resume", "_retired",
+        "_sponsored_round", "_sponsors", "_t_join", "_vector", "_views", "_witnesses", "introduced", "own", "status",
+        "table",
     )  # fmt: skip
 
     def __init__(
@@ -71,13 +75,13 @@ class Membership:
         ctx: Context,
         peers: tuple[NodeId, ...],
         resume: bool,
-        vector: Callable[[NodeId | None], tuple[tuple[Position, ...], tuple[Retired, ...]]],
-        begin: Callable[[tuple[Position, ...], tuple[Retired, ...]], None],
+        vector: Callable[[NodeId | None], Beginning],
+        begin: Callable[[Beginning], None],
         on_record: Callable[[Member, Member | None], None],
         address: str = "",
     ) -> None:
-        """`vector(node)` gives the positions to sponsor with (those known of `node`, if it resumes), `begin` starts
-        the receiver at t_join, `on_record` hears of every record that changed; `address` is where others reach
+        """`vector(node)` gives what to sponsor with (the positions known of `node`, if it resumes), `begin` starts the
+        receiver at t_join, `on_record` hears of every record that changed; `address` is where others reach
         this node."""
         self._ctx = ctx
         self._peers = tuple(peer for peer in peers if peer != ctx.node)
@@ -96,6 +100,7 @@ class Membership:
         self._sponsored_round = 0
         self._t_join: dict[StreamId, int] = {}
         self._retired: tuple[Retired, ...] = ()
+        self._closed: tuple[Span, ...] = ()
         self._views: _Views | None = None
         self._resigned: dict[NodeId, None] = {}
         """Those that were loggers, and are about to leave."""
@@ -127,8 +132,6 @@ class Membership:
         self._depart("leave")
 
     def disconnect(self) -> None:
-        """A logger that was about to leave is one again: what it alone has on disk is to come back."""
-        self.own = Member(self._ctx.node, self.own.status, self.own.freshness, self._ctx.logger, self.own.address)
         self._depart("disconnect")
 
     def resign(self) -> None:
@@ -160,7 +163,8 @@ class Membership:
         self.call()
 
     def meet(self, node: NodeId) -> None:
-        """Of a peer only the address was known, and that stood for its name until it answered."""
+        """Somebody to call: a peer of which only the address was known, and that stood for its name until it answered;
+        or one that spoke to us before we were in."""
         if node not in self._peers and node != self._ctx.node:
             self._peers += (node,)
 
@@ -227,14 +231,14 @@ class Membership:
 
     def sponsor(self, node: NodeId, message: Join) -> None:
         """Answer a `Join`: from now on everyone who compares signatures with us learns of it."""
-        vector, retired = (
-            ((), ()) if message.member.status != "member" else self._vector(node if message.resume else None)
+        vector, retired, closed = (
+            ((), (), ()) if message.member.status != "member" else self._vector(node if message.resume else None)
         )
         members = tuple(self.table.values())
         while len(vector) > ENTRIES_MAX:  # an empty member list says: more to come
             self._ctx.send(node, Sponsor(message.member.freshness, (), vector[:ENTRIES_MAX], retired))
             vector, retired = vector[ENTRIES_MAX:], ()
-        self._ctx.send(node, Sponsor(message.member.freshness, members, vector, retired))
+        self._ctx.send(node, Sponsor(message.member.freshness, members, vector, retired, closed[:ENTRIES_MAX]))
 
     def on_sponsor(self, sender: NodeId, message: Sponsor) -> None:
         if message.freshness != self.own.freshness or not (self.pending or self.is_resigned):
@@ -261,6 +265,7 @@ class Membership:
             self._sponsors[sender] = None
             self._sponsored_round = self._ctx.round
         self._retired += message.retired
+        self._closed += message.closed
         if self.is_logger(sender):
             self._grant()
         else:
@@ -296,10 +301,11 @@ class Membership:
 
     def _grant(self) -> None:
         if self.status == "joining":
-            self._begin(tuple(Position(stream, last) for stream, last in self._t_join.items()), self._retired)
+            vector = tuple(Position(stream, last) for stream, last in self._t_join.items())
+            self._begin((vector, self._retired, self._closed))
         self._t_join.clear()
         self._sponsors.clear()
-        self._retired = ()
+        self._retired, self._closed = (), ()
         self._become("sponsored")
 
     def on_roster(self, sender: NodeId, message: Roster) -> None:
@@ -353,6 +359,11 @@ class Membership:
     def loggers(self) -> tuple[NodeId, ...]:
         """The loggers among the others."""
         return (self._views or self._viewed()).loggers
+
+    @property
+    def heirs(self) -> tuple[NodeId, ...]:
+        """The loggers among the others, and those that may be again: they have resigned, and are still there."""
+        return (*self.loggers, *(node for node in self._resigned if node in self.active))
 
     @property
     def durables(self) -> tuple[NodeId, ...]:

@@ -46,7 +46,6 @@ from gossamer.messages.wire import (
     Repair,
     Request,
     Retire,
-    Retired,
     Return,
     Roster,
     Seek,
@@ -75,7 +74,7 @@ from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.links import Links
 from gossamer.protocol.logger import LoggerRole
 from gossamer.protocol.making_room import MakingRoom
-from gossamer.protocol.membership import Membership
+from gossamer.protocol.membership import Beginning, Membership
 from gossamer.protocol.mending import Mending
 from gossamer.protocol.orphans import Orphans
 from gossamer.protocol.placement import Placement
@@ -312,6 +311,8 @@ class Node:
         if status != "member" and (
             status in ("outside", "disconnected") or (status == "joining" and type(message) not in (Sponsor, Roster))
         ):
+            if status == "joining":
+                self.membership.meet(given.sender)  # it takes us for a member: it may let us in when nobody else can
             return
         self._heard[given.sender] = self._ctx.now
         on_message = self._messages.get(type(message))
@@ -423,6 +424,8 @@ class Node:
         self._depart(self.membership.leave)
 
     def _on_disconnect(self, _: inputs.Disconnect) -> None:
+        if self.handover is not None:
+            self.handover.stay()  # if it was about to leave: what it alone has is to come back
         self._depart(self.membership.disconnect)
 
     def _on_reconnect(self, _: inputs.Reconnect) -> None:
@@ -430,7 +433,7 @@ class Node:
         self.membership.reconnect()
         if self.handover is not None:
             self.handover.stay()
-            self.handover.on_loggers()  # one that was about to leave is a logger again
+            self.handover.on_loggers()
         self._hurry()
         self.sender.hurry()
 
@@ -891,22 +894,25 @@ class Node:
                 self.sender.hurry()
         self._announce(self.sender.on_members_changed())
 
-    def _vector(self, node: NodeId | None) -> tuple[tuple[Position, ...], tuple[Retired, ...]]:
-        retired = self.receiver.retired.told()
-        if node is not None:
-            return self.stability.positions(node), retired
-        return tuple(Position(name, stream.lastseen) for name, stream in self.receiver.streams.items()), retired
+    def _vector(self, node: NodeId | None) -> Beginning:
+        retired, streams = self.receiver.retired.told(), self.receiver.streams
+        if node is None:
+            return tuple(Position(name, stream.lastseen) for name, stream in streams.items()), retired, ()
+        found = {name: self.closing.closed(each, self.stability.position(node, name)) for name, each in streams.items()}
+        closed = tuple(Span(name, ranges) for name, ranges in found.items() if ranges)
+        return self.stability.positions(node), retired, closed
 
-    def _begin(self, vector: tuple[Position, ...], retired: tuple[Retired, ...]) -> None:
+    def _begin(self, beginning: Beginning) -> None:
+        vector, retired, closed = beginning
         self.receiver.retired.merge(retired)
         self.receiver.begin(vector)
+        for span in closed:
+            self.closing.seal(span)
         for name in self.receiver.streams:
             self.exchange.touch(name)
 
     def _depart(self, departure: Callable[[], None]) -> None:
         self._departure, self._departure_round = departure, self._ctx.round
-        if self.handover is not None:
-            self.handover.stay()  # until it resigns
         self._hurry()
         self._depart_when_done()
 
@@ -1021,7 +1027,7 @@ class Node:
     def on_checked_out(self, sender: NodeId, message: CheckedOut) -> None:
         if self.handover is None:
             self._disseminate(self.sender.on_checked_out(sender, message))
-        elif self.membership.is_logger(sender):  # no named publisher lives on a logger: it is another's promise
+        elif sender in self.membership.heirs:  # no named publisher lives on a logger: it is another's promise
             self.handover.on_promised(sender, message)
 
     def on_return(self, _: NodeId, message: Return) -> None:

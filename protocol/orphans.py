@@ -9,7 +9,8 @@ appears, or it is expelled), it asks everyone, in two steps:
 
 The highest answer is where the stream ends. The leader announces that as its heartbeat, holes are closed as usual
 (protocol/seek.py), and once everyone has it all it is retired. Without the second step a straggler could be delivered
-by one member after the others have forgotten the stream.
+by one member after the others have forgotten the stream. It is announced as soon as all have answered, whatever the
+leader itself lacks of it: who is to supply that may have known less, and takes nothing more before.
 """
 
 from collections.abc import Callable, Iterable
@@ -82,13 +83,15 @@ class Orphans:
         return alive and (stream.origin == self._ctx.node or stream.origin in self._membership.active)
 
     def on_death(self, node: NodeId) -> None:
-        """A node has left, or has begun a new life: what it published may be orphaned."""
+        """A node has left, or has begun a new life: what it published may be orphaned, and what it said of others'
+        streams does not bind it any more."""
+        for orphan in self._suspects.values():
+            if orphan is not None:
+                orphan.answered.pop(node, None)
         if self._may_lead:
             for name, stream in self._receiver.streams.items():
                 if stream.origin in (node, None) and issued_by(name) is not None and name not in self._sender.streams:
-                    orphan = self._suspect(name)
-                    orphan.origin = None
-                    orphan.answered.pop(node, None)
+                    self._suspect(name).origin = None
 
     def on_abandoned(self, streams: Iterable[StreamId]) -> None:
         """Their client has vanished from its node: it may have moved to another, or be no more."""
@@ -169,7 +172,7 @@ class Orphans:
                     orphan.closing = True
                     orphan.answered.clear()
                     stream.limit = None  # what others know beyond it must come to the leader
-                elif stream.gaps is None and (stream.beat is None or not stream.beat.ended):
+                elif stream.beat is None or not stream.beat.ended:
                     stream.limit = stream.lastseen
                     beats.append(Beat(name, stream.lastseen, True))
         self._announce(tuple(beats))

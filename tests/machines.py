@@ -46,7 +46,7 @@ def records(brokers: Iterable[str] = "", loggers: Iterable[str] = "") -> tuple[M
 
 def membership(ctx: Context, brokers: Iterable[str] = "", loggers: Iterable[str] = "") -> Membership:
     """One that knows these, and is a member."""
-    found = Membership(ctx, (), False, lambda _: ((), ()), lambda *_: None, lambda *_: None)
+    found = Membership(ctx, (), False, lambda _: ((), (), ()), lambda *_: None, lambda *_: None)
     found.start(records(brokers, loggers))
     ctx.effects = []
     return found

@@ -15,10 +15,10 @@ from gossamer.lab.transcript import replay
 from gossamer.lab.world import NodeFactory, World
 from gossamer.messages.event import Content
 from gossamer.messages.ids import DEFAULT_GROUP, EventId
-from gossamer.messages.wire import Data, Lacking, Repair
+from gossamer.messages.wire import Data, Gone, Lacking, Repair
 from gossamer.protocol.config import Config
 from gossamer.protocol.durable import durable_id
-from gossamer.protocol.effects import Skip
+from gossamer.protocol.effects import Skip, Status
 from gossamer.protocol.inputs import Disconnect, Received, Reconnect
 
 
@@ -65,9 +65,9 @@ def test_unless_a_logger_applies_acknowledgements_of_those_who_know_more_members
         join_behind_the_loggers_back(RARE["acknowledge-for-the-unknown"])
 
 
-def straggler_after_the_hole_is_closed(factory: NodeFactory | None) -> None:
-    """a dies with an event that reached nobody; b says that it lacks it; then b's copy arrives after all."""
-    config = Config(seek_after_rounds=4, repair_first="gossip")
+def b_lacks_what_died_with_a(factory: NodeFactory | None) -> tuple[World, "Told", Data]:
+    """a dies with an event that reached nobody, and b says that it lacks it; b's copy is still on its way."""
+    config = Config(seek_after_rounds=4, repair_first="gossip", positions_rounds=1)
     world, _ = mesh(factory, config)
     stream = stream_of("a", 1)
     world.publish("a", stream, content(1))
@@ -90,21 +90,47 @@ def straggler_after_the_hole_is_closed(factory: NodeFactory | None) -> None:
     told = Told()
     world.observe(told)
     assert world.run_until(lambda: told.lacking, 60.0)
-    world.tell("b", Received("a", late[0]))
+    return world, told, late[0]
+
+
+def straggler_after_the_hole_is_closed(factory: NodeFactory | None) -> None:
+    world, told, late = b_lacks_what_died_with_a(factory)
+    world.tell("b", Received("a", late))
     assert world.run_until(lambda: told.void, 60.0)
     world.run(world.now_s + 1.0)
 
 
-class Told(Observer):
-    """Whether b has told the logger that it lacks the event, and was told that it is void."""
+def straggler_in_another_life(factory: NodeFactory | None) -> None:
+    """The hole is closed while b is down, and b resumes where the logger knows it to be: before the hole."""
+    world, told, late = b_lacks_what_died_with_a(factory)
+    world.crash("b")
+    assert world.run_until(lambda: told.void, 60.0)
+    deaf = DropIf(lambda _, to, message: to == "b" and isinstance(message, Gone))
+    world.add_rule(deaf)
+    world.restart("b", resume=True)
+    assert world.run_until(lambda: told.back, 60.0)
+    world.tell("b", Received("a", late))
+    world.remove_rule(deaf)
+    assert world.run_until(lambda: "b" in told.void, 60.0)
 
-    lacking = void = False
+
+class Told(Observer):
+    """Whether b has told the logger that it lacks the event, who was told that it is void, and whether b is back."""
+
+    lacking = back = False
+
+    def __init__(self) -> None:
+        self.void: dict[str, None] = {}
 
     def sent(self, at_s: float, node: str, to: tuple[str, ...], message: object) -> None:
         self.lacking |= node == "b" and isinstance(message, Lacking)
 
     def skipped(self, at_s: float, node: str, skip: Skip) -> None:
-        self.void |= skip.reason == "void"
+        if skip.reason == "void":
+            self.void[node] = None
+
+    def became(self, at_s: float, node: str, status: Status) -> None:
+        self.back |= (node, status) == ("b", "member")
 
 
 def test_a_straggler_is_not_delivered_once_its_loss_was_told() -> None:
@@ -114,6 +140,15 @@ def test_a_straggler_is_not_delivered_once_its_loss_was_told() -> None:
 def test_unless_a_member_takes_what_it_has_given_up() -> None:
     with pytest.raises(Violation, match="uniform closing"):
         straggler_after_the_hole_is_closed(RARE["take-what-was-given-up"])
+
+
+def test_nor_by_a_life_that_does_not_know_what_it_has_told() -> None:
+    straggler_in_another_life(None)
+
+
+def test_unless_it_is_not_told_either() -> None:
+    with pytest.raises(Violation, match="void is final"):
+        straggler_in_another_life(RARE["forget-what-an-earlier-life-said"])
 
 
 def beyond(reached: dict[int, str]) -> Callable[[str, str, object], bool]:
@@ -385,6 +420,78 @@ def test_unless_they_take_their_promises_along() -> None:
     assert those_who_promised_numbers_leave(RARE["take-promises-along"]).acked("b", "feed") < 10
 
 
+def numbers_of_two_publishers(factory: NodeFactory | None) -> list[str]:
+    """All loggers leave at once, and K is one again; but L and M do not hear of it, and b of nothing. Then a publisher
+    is opened at b, which asks L and M, and at a, which asks K."""
+    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
+    mesh.run(2.0)
+    mesh.partition("b", "aK")
+    for kind in ("Roster", "Digest", "Sponsor", "Join"):
+        mesh.drop("*->b", kind, None)
+    for name in "KLM":
+        mesh.leave(name)
+    mesh.run(0.1)
+    mesh.partition("aK", "LM")
+    mesh.run(3.0)
+    office = {name: mesh.world.hosts[name].node.membership.own.logger for name in "KLM"}
+    assert office == {"K": True, "L": False, "M": False}
+    for name in "ab":
+        mesh.open(name, "feed")
+        mesh.publish(name, publisher="feed")
+    mesh.run(10.0)
+    return mesh.delivered("a") + mesh.delivered("b")
+
+
+def test_a_logger_that_has_resigned_gives_no_numbers() -> None:
+    assert numbers_of_two_publishers(None) == ["feed:0"]
+
+
+def test_unless_it_goes_on_promising() -> None:
+    assert numbers_of_two_publishers(RARE["promise-though-resigned"]) == ["feed:0", "feed:0"]
+
+
+def resigned_before_the_others(factory: NodeFactory | None, meanwhile: Callable[[Mesh], None]) -> Mesh:
+    """K has resigned, and waits to be let go. `Meanwhile` L and M promise or confirm something to a, which dies. Then
+    they leave, too, both at once; so K is a logger again, and it alone is asked."""
+    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
+    mesh.drop("*->K", "Sponsor", None)
+    mesh.leave("K")
+    mesh.run(5.0)
+    staying = mesh.world.hosts["K"].node
+    assert (mesh.status("K"), staying.membership.own.logger) == ("member", False)
+    meanwhile(mesh)
+    mesh.crash("a")
+    mesh.restart("a")
+    for name in "LM":
+        mesh.leave(name)
+    mesh.run(5.0)
+    mesh.heal()
+    assert mesh.run_until(lambda: mesh.status("L") == mesh.status("M") == "outside", 60.0)
+    assert staying.membership.own.logger
+    return mesh
+
+
+def number_given_by_one_that_returns(factory: NodeFactory | None) -> int:
+    def promise(mesh: Mesh) -> None:
+        mesh.open("a", "feed")
+        mesh.publish("a", 3, publisher="feed")
+        assert mesh.run_until(lambda: mesh.acked("a", "feed") == 2, 20.0)
+
+    mesh = resigned_before_the_others(factory, promise)
+    mesh.open("b", "feed")
+    mesh.publish("b", publisher="feed")
+    mesh.run(10.0)
+    return mesh.acked("b", "feed")
+
+
+def test_who_is_a_logger_again_knows_what_was_promised_meanwhile() -> None:
+    assert number_given_by_one_that_returns(None) == 10
+
+
+def test_unless_those_that_leave_tell_only_loggers_what_they_promised() -> None:
+    assert number_given_by_one_that_returns(RARE["forget-who-may-return"]) < 10
+
+
 ORDERS = durable_id(DEFAULT_GROUP, "orders")
 
 
@@ -415,3 +522,47 @@ def test_a_durable_subscription_goes_on_though_the_loggers_that_knew_it_have_lef
 
 def test_unless_they_take_its_bookmark_along() -> None:
     assert where_it_goes_on(RARE["take-bookmarks-along"]) is None
+
+
+def bookmark_at_one_that_returns(factory: NodeFactory | None) -> int | None:
+    def confirm(mesh: Mesh) -> None:
+        mesh.attach("a", "orders")
+        assert mesh.run_until(lambda: ("a", ORDERS) in mesh.applications.epochs, 60.0)
+        mesh.publish("b", 6)
+        mesh.run(5.0)
+        mesh.mark("a", "orders", {"b": 3})
+        mesh.run(5.0)
+
+    mesh = resigned_before_the_others(factory, confirm)
+    mesh.attach("b", "orders")
+    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
+    return mesh.world.hosts["b"].node.durables.held[ORDERS].vector.get(mesh.stream("b"))
+
+
+def test_who_is_a_logger_again_knows_what_was_confirmed_meanwhile() -> None:
+    assert bookmark_at_one_that_returns(None) == 3
+
+
+def test_unless_those_that_leave_tell_only_loggers_what_they_confirmed() -> None:
+    assert bookmark_at_one_that_returns(RARE["forget-who-may-return"]) is None
+
+
+def back_when_all_that_it_names_have_left(factory: NodeFactory | None) -> str:
+    """a names K, which is replaced by L before a comes back; L takes a for a member, and asks it as one."""
+    mesh = Mesh("a", "K", config=KEPT, node_factory=factory)
+    mesh.add("L", logger=True)
+    mesh.leave("K")
+    assert mesh.run_until(lambda: mesh.status("K") == "outside", 60.0)
+    mesh.crash("a")
+    mesh.world.hosts["a"].peers = ("K",)
+    mesh.restart("a")
+    mesh.run(60.0)
+    return mesh.status("a")
+
+
+def test_who_comes_back_is_let_in_by_those_that_remember_it() -> None:
+    assert back_when_all_that_it_names_have_left(None) == "member"
+
+
+def test_unless_it_calls_only_those_that_it_names() -> None:
+    assert back_when_all_that_it_names_have_left(RARE["call-only-whom-it-names"]) == "joining"

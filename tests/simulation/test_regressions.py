@@ -341,3 +341,28 @@ def test_a_logger_that_comes_late_does_not_keep_what_is_old_in_the_logs_of_other
     a_third_logger(mesh, mesh.stream("a"))
     mesh.run(30.0)
     assert mesh.stored("K") + mesh.stored("L") == []
+
+
+def test_a_stream_whose_publisher_died_ends_where_anybody_knows_it_to_end() -> None:
+    """L keeps the stream, and has said how far it knows it when it hears of the last event, which a alone has; K leads,
+    and is to have it from L."""
+    mesh = Mesh("ab", "KL", config=replace(KEPT_BY_ONE, gclimit_rounds=16, idle_after_s=60.0))
+    stream = mesh.stream("b")
+    assert ranked(stream, "KL")[0] == "L"
+    mesh.publish("b")
+    mesh.run(2.0)
+    mesh.partition("a", "L")
+    mesh.drop("a->K", "Repair", None)
+    mesh.drop("b->K", "Data", None)
+    mesh.drop("b->L", "Data", None)
+    mesh.publish("b")
+    mesh.run(0.05)
+    mesh.crash("b")
+    mesh.expel("b", by="K")
+    keeper = mesh.world.hosts["L"].node
+    assert mesh.run_until(lambda: keeper.receiver.streams[stream].limit is not None, 30.0)
+    assert keeper.receiver.streams[stream].limit == 0
+    mesh.heal()
+    mesh.drop("a->K", "Repair", None)
+    assert mesh.run_until(lambda: all(stream in mesh.world.hosts[name].node.receiver.retired for name in "aKL"), 60.0)
+    assert mesh.delivered("K") == mesh.delivered("L") == mesh.delivered("a") == ["b:0", "b:1"]

@@ -3,6 +3,7 @@
 from gossamer.messages.ids import named_stream
 from gossamer.messages.wire import (
     Abandoned,
+    Beat,
     Data,
     Idle,
     Member,
@@ -113,6 +114,30 @@ def test_the_leader_asks_whose_an_abandoned_stream_is():
     assert {to for (to,), message in asked if S in message.streams} == {"b", "c"}
     receive(leader, "c", Ownership(leader.membership.table.root, 1, False, (S,), ()), 20.0)
     assert not leader.orphans
+
+
+def test_a_new_life_has_not_said_how_far_it_knows_an_orphaned_stream():
+    leader, _ = node("a", brokers="bc", round_interval_s=0.1)
+    receive(leader, "b", Data("b", packet(0)))
+    receive(leader, "b", Abandoned((S,)))
+
+    def answer(name, closing, freshness=1):
+        others = (Position(S, 0),)
+        receive(leader, name, Ownership(leader.membership.table.root, freshness, closing, (), others), 1.0)
+
+    def ended(first, last):
+        effects = [each for now in range(first, last) for each in leader.handle(Wake(), float(now))]
+        return [beat for _, message in sent(effects, Idle) for beat in message.beats]
+
+    for name in "bc":
+        answer(name, False)
+    assert ended(2, 4) == []
+    answer("c", True)
+    receive(leader, "c", Roster((), (Member("c", "member", 2),), False), 4.0)
+    answer("b", True)
+    assert ended(5, 15) == [], "c takes whatever comes to it"
+    answer("c", True, 2)
+    assert ended(15, 20) == [Beat(S, 0, True)]
 
 
 def test_a_closed_stream_ends_and_is_not_adopted_again():

@@ -37,10 +37,11 @@ class Joiner:
     def __init__(self, peers="abc", resume=False, **config):
         self.ctx = context("new", incarnation=5, **config)
         self.began = None
-        self.members = Membership(self.ctx, tuple(peers), resume, lambda _: ((), ()), self._begin, lambda *_: None)
+        self.members = Membership(self.ctx, tuple(peers), resume, lambda _: ((), (), ()), self._begin, lambda *_: None)
         self.members.start()
 
-    def _begin(self, vector, retired):
+    def _begin(self, beginning):
+        vector, retired, _ = beginning
         self.began = {position.stream: position.last for position in vector}, retired
 
     def sponsor(self, sender, vector=(), members=(), logger=False, freshness=5, retired=()):
@@ -134,7 +135,7 @@ def test_without_loggers_one_who_would_resume_begins_anew_after_a_while():
 def test_a_logger_and_whoever_has_no_peers_are_in_from_the_start():
     for peers, logger in (("ab", True), ("", False)):
         ctx = context("new", logger=logger)
-        members = Membership(ctx, tuple(peers), False, lambda _: ((), ()), lambda *_: None, lambda *_: None)
+        members = Membership(ctx, tuple(peers), False, lambda _: ((), (), ()), lambda *_: None, lambda *_: None)
         members.start()
         assert members.status == "member"
 
