@@ -173,7 +173,7 @@ class Client:
         `cloudevents` package.
         """
         if ack is not None:
-            _check_ack(ack)
+            check_ack(ack)
             self._outgoing.waited += 1  # the broker is told with the event
         try:
             while True:
@@ -266,7 +266,7 @@ class Client:
         await client.delete("IBM", {"type": "quote", "reason": "delisted"})
         """
         if ack is not None:
-            _check_ack(ack)
+            check_ack(ack)
         await self._wait_for_room(timeout)
         id = self._delete(key, attributes, scope)
         if ack is not None:
@@ -285,7 +285,7 @@ class Client:
             tx.publish({"account": "b", "balance": 110}, key="b")
         """
         if ack is not None:
-            _check_ack(ack)
+            check_ack(ack)
         return Transaction(self, ack, timeout)
 
     async def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
@@ -293,7 +293,7 @@ class Client:
 
         await client.flush("logged", timeout=5)
         """
-        _check_ack(ack)
+        check_ack(ack)
         last = self._open().next - 1
         if last >= 0:
             await self._wait_for(last, ack, timeout)
@@ -484,7 +484,7 @@ class Client:
                     self._room.remove(future)
 
     async def _wait_for(self, seq: int, ack: Ack, timeout: float | None) -> None:
-        _check_ack(ack)
+        check_ack(ack)
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting += 1
         heapq.heappush(self._waiters[ack], (seq, self._waiting, future))
@@ -590,7 +590,7 @@ def _end(transport: Transport, embedded: "Embedded | None") -> None:
         embedded.stop()
 
 
-def _check_ack(ack: object) -> None:
+def check_ack(ack: object) -> None:
     """At the caller, before anything is published."""
     if ack not in ACKS:
         raise UsageError(f'ack: "sent", "logged" or "safe", not {ack!r}')

@@ -328,6 +328,14 @@ class Subscription:
             self._in_hand = []
         await self._end()  # what it failed at is not done
 
+    def _put_back(self, said: Sequence[Said]) -> None:
+        """What was handed out, and nobody has, comes next."""
+        if said:
+            with self._lock:
+                self._current.extendleft(reversed(said))
+                self._in_hand = []
+            self._wake()
+
     async def _fill(self) -> None:
         """Wait until there is something, and take it."""
         self._in_hand = []
