@@ -140,6 +140,11 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
+    def forget(self) -> None:
+        """Let go of a copy of it, in a child process: nobody else notices."""
+        self._fail()
+        self._socket.close()
+
     def finish(self, patience_s: float) -> None:
         """Let the other have what waits and hear that no more comes, and close when it does the same, or time is up."""
         until = time.monotonic() + patience_s

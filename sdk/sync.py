@@ -13,6 +13,7 @@ threads may publish side by side.
 """
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -165,6 +166,7 @@ class Client:
         except BaseException:
             self._end_loop()
             raise
+        _clients.add(self)
         weakref.finalize(self, _abandon, self._client._finalizer, self._loop).atexit = False
 
     def publish(
@@ -333,7 +335,7 @@ class Client:
         with self._lock:
             if self._over:
                 doing.close()
-                raise ConnectionLost("the client is closed")
+                raise self._client._transport.failure or ConnectionLost("the client is closed")
             future = asyncio.run_coroutine_threadsafe(doing, self._loop)
         try:
             return future.result()
@@ -352,6 +354,19 @@ class Client:
             self._over = True
             self._soon(self._loop.stop)
         self._thread.join()
+
+
+_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+def _on_forked() -> None:
+    """In a child process there is no thread that would do anything."""
+    for client in list(_clients):
+        client._over = True
+        client._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_on_forked)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

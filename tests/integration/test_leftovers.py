@@ -213,3 +213,42 @@ def test_what_is_too_large_is_the_callers_error_and_nothing_else_suffers(broker)
             assert (await anext(sub)).id == large
 
     run(main)
+
+
+FORKS = """
+import os, sys, gossamer
+where = sys.argv[1:] or [None]
+with gossamer.sync.connect(where[0]) as client:
+    sub = client.subscribe("")
+    child = os.fork()
+    if not child:
+        for use in (lambda: client.publish({"n": 0}), client.flush):
+            try:
+                use()
+            except gossamer.ConnectionLost as error:
+                assert "fork" in str(error)
+            else:
+                os._exit(3)
+        client.close()
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    id = client.publish({"n": 1}, ack="logged" if where[0] is None else "sent", timeout=5)
+    assert sub.get(5).id == id
+    assert client._client._transport.reconnects == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("embedded", [False, True])
+def test_a_child_that_was_forked_leaves_its_parents_client_alone(broker, embedded, tmp_path):
+    """Also its node, and the folder of that: the child ends as every process does."""
+    arguments = [] if embedded else [broker.url]
+    told = subprocess.run(
+        [sys.executable, "-c", FORKS, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert told.returncode == 0, told.stderr
+    assert list(tmp_path.iterdir()) == []
