@@ -336,7 +336,8 @@ class Client:
         if not isinstance(what, Event):
             matches = (what if isinstance(what, Selector) else Selector(what)).matches
             return tuple(id for id, noted in self._noted.items() if matches(noted.attributes))
-        assert what.id is not None, what
+        if what.id is None:
+            raise UsageError("seen: an event that was delivered, and so has an id")
         annotator.seen(what)
         self._clock.observe(what.time_ns, time.time_ns())
         if what.relation is None or not (what.relation.group or what.relation.part or what.relation.commit):
@@ -450,7 +451,7 @@ class Client:
 
     def _open(self) -> Annotator:
         if self._transport.failure is not None:
-            raise self._transport.failure
+            raise self._transport.failure.with_traceback(None)  # or it would grow with each that is raised
         if self._closed or self._annotator is None:
             raise ConnectionLost("the client is closed")
         return self._annotator

@@ -289,7 +289,7 @@ class Subscription:
     async def _settle(self) -> None:
         """Have the broker told of the selector as it is now, and wait for the answer."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         self._version += 1
         settled: asyncio.Future[None] = self._loop.create_future()
         self._settling.append((self._version, settled))
@@ -350,7 +350,7 @@ class Subscription:
             if self._closed:
                 raise StopAsyncIteration
             if self._error is not None:
-                raise self._error
+                raise self._error.with_traceback(None)
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
             if self._inbox or self._queued:  # it came between looking and waiting
@@ -654,7 +654,7 @@ def _verdict(raw: Event | Notice, together: Notice | None) -> tuple[Arrival, Ver
 
 def check_options(buffer: int, policy: str, order: str) -> None:
     """Refuse at the caller what no broker would take."""
-    if not isinstance(buffer, int) or not 1 <= buffer <= 1_000_000:
+    if type(buffer) is not int or not 1 <= buffer <= 1_000_000:
         raise UsageError(f"buffer: 1 to 1000000 events, not {buffer!r}")
     if policy not in ("eager", "lazy", "random", "none"):
         raise UsageError(f'policy: "eager", "lazy", "random" or "none", not {policy!r}')
