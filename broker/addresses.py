@@ -47,6 +47,12 @@ def default_name(address: str) -> str:
     return f"{socket.gethostname()[:100]}-{split(address)[1]}"
 
 
+def speak_ipv6(socket: "zmq.Socket[bytes]", host: str) -> None:
+    """ZeroMQ neither binds nor dials an address of IPv6 unless it is told to."""
+    if host.startswith("["):
+        socket.setsockopt(zmq.IPV6, 1)
+
+
 def keep_alive(router: "zmq.Socket[bytes]") -> None:
     """Who vanished without a word leaves no connection behind: the kernel finds out. ZeroMQ's own heartbeats would take
     a peer for dead that only reads slowly, and a connection that they end while its input is held up aborts the process

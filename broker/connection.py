@@ -147,8 +147,8 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def disown(self) -> None:
-        """Let go of it without a word: it goes on in the process that this one was forked from."""
+    def forget(self) -> None:
+        """Let go of a copy of it, in a child process: nobody else notices."""
         self._fail()
         self._socket.close()
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import zmq
 
+from gossamer.broker.addresses import speak_ipv6, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, encode_mark
 from gossamer.broker.sockets import NOBLOCK, SNDMORE, receive_parts
@@ -110,6 +111,7 @@ class Link:
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
         socket.setsockopt(zmq.MAXMSGSIZE, 4_096)  # nothing but marks comes back
         socket.setsockopt(zmq.LINGER, 0)
+        speak_ipv6(socket, split(self.address)[0])
         socket.connect(self.address)
         self.socket = socket
         self.epoch += 1

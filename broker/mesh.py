@@ -14,7 +14,7 @@ import logging
 
 import zmq
 
-from gossamer.broker.addresses import advertised, check_peer, default_name, keep_alive, split
+from gossamer.broker.addresses import advertised, check_peer, default_name, keep_alive, speak_ipv6, split
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header, decode_header, decode_mark, encode_header, is_mark
 from gossamer.broker.link import NEVER, Limits, Link
@@ -78,8 +78,7 @@ class Mesh:
         router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # an answer to nobody is an error, not silence
         router.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MAX + 1)
         keep_alive(router)
-        if host.startswith("["):
-            router.setsockopt(zmq.IPV6, 1)
+        speak_ipv6(router, host)
         try:
             router.bind(f"tcp://{host}:{port or '*'}")
         except zmq.ZMQError as error:

@@ -6,8 +6,8 @@ gossamer sub "price > 100" --json
 
 import asyncio
 import json
+import os
 import sys
-from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -63,6 +63,8 @@ def pub(
         raise UsageError(f"--scope is publisher or group, not {scope!r}")
     if delete and key is None:
         raise UsageError("--delete needs a --key")
+    if delete and (content or rank is not None):
+        raise UsageError("--delete has neither --body nor --rank")
     level: Ack = ack  # type: ignore[assignment]
     # Every run without a name is a publisher of its own: that one's keys would never be overwritten.
     named = publisher is not None or key is None
@@ -77,7 +79,7 @@ def pub(
                 id = await client.publish(said, content, key=key, rank=rank, scope=whose, ack=level, timeout=timeout)
             print(json.dumps({"stream": id.stream, "seq": id.seq}) if as_json else id)
 
-    _run(publish())
+    asyncio.run(publish())  # interrupted, it has not done what it was asked for: that is no 0
 
 
 def sub(
@@ -109,7 +111,8 @@ def sub(
                     return
 
     try:
-        _run(subscribe())
+        with suppress(KeyboardInterrupt):
+            asyncio.run(subscribe())
     except SelectorError as error:
         print(f"gossamer: {error}", file=sys.stderr)  # with its caret, which takes a line of its own
         raise typer.Exit(2) from None
@@ -123,8 +126,8 @@ def read_attribute(text: str) -> tuple[str, Any]:
         return name, value
     try:
         return name[:-1], json.loads(value)
-    except ValueError as error:
-        raise UsageError(f"{name[:-1]}: {value!r} is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name[:-1]}: {value[:60]!r} is not JSON: {error}") from None
 
 
 def read_start(text: str) -> Any:
@@ -139,7 +142,7 @@ def read_start(text: str) -> Any:
 
 def read_body(text: str) -> bytes:
     if not text.startswith("@"):
-        return text.encode()
+        return os.fsencode(text)  # as it was typed, whatever encoding that is
     try:
         return sys.stdin.buffer.read() if text == "@-" else Path(text[1:]).read_bytes()
     except OSError as error:
@@ -176,8 +179,3 @@ def as_line(said: Said) -> str:
     ]
     body = said.body.decode(errors="replace") if said.body else ""
     return " ".join(filter(None, [*parts, body]))
-
-
-def _run(main: Coroutine[Any, Any, None]) -> None:
-    with suppress(KeyboardInterrupt):
-        asyncio.run(main)

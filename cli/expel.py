@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from http.client import HTTPException
 from typing import Annotated
 
 import typer
@@ -29,4 +30,6 @@ def expel(
         raise (UsageError if error.code == 409 else ConnectionLost)(reason) from None
     except OSError as error:
         raise ConnectionLost(f"{page} does not answer: {getattr(error, 'reason', error)}") from None
+    except HTTPException:
+        raise ConnectionLost(f"{page} does not speak http: it is the address of --http that is asked") from None
     print(json.dumps({"expelled": node}) if as_json else f"{node} is expelled")

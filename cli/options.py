@@ -109,7 +109,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="When ready, one JSON objec
 Deliveries = Annotated[Path | None, typer.Option("--deliveries", hidden=True, help="Append what is delivered.")]
 
 LISTS = ("peer",)
-NUMBERS = ("telemetry_interval_s", "replicas")
+NUMBERS = ("telemetry_interval_s",)
+COUNTS = ("replicas",)
 SWITCHES = ("compact",)
 COMMON = {"peer": [], "log_format": "human", "log_level": "info", "telemetry_interval_s": INTERVAL_S}
 """Defaults of all that run a member."""
@@ -138,7 +139,7 @@ def settle(path: Path | None, flags: dict[str, Any], defaults: dict[str, Any]) -
     for name, (setting, read) in RETENTION.items():
         if settled.get(name) is not None:
             protocol[setting] = read(settled[name])
-    if settled["telemetry_interval_s"] < 0:
+    if not 0 <= settled["telemetry_interval_s"] < float("inf"):
         raise UsageError(f"telemetry_interval_s is 0 or more, not {settled['telemetry_interval_s']}")
     return settled, Config(**protocol)
 
@@ -198,6 +199,9 @@ def _check_kind(path: Path | None, name: str, value: object) -> None:
     elif name in SWITCHES:
         if not isinstance(value, bool):
             raise UsageError(f"{path}: {name} is true or false, not {value!r}")
+    elif name in COUNTS:
+        if type(value) is not int:
+            raise UsageError(f"{path}: {name} is a whole number, not {value!r}")
     elif name in NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"{path}: {name} is a number, not {value!r}")

@@ -22,7 +22,7 @@ def top(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each look.")] = False,
 ) -> None:
     """Watch all members: rates, queues, slow consumers, trouble."""
-    if interval <= 0:
+    if not 0 < interval < float("inf"):
         raise UsageError(f"--interval is more than 0, not {interval:g}")
     console = Console()
 

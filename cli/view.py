@@ -6,6 +6,7 @@ do. It begins with the latest that the loggers have; without loggers it has to w
 """
 
 import asyncio
+import http.client
 import json
 import time
 import urllib.error
@@ -88,6 +89,8 @@ def _fetch(page: str, timeout_s: float) -> dict[str, Any]:
             raise ConnectionLost(f"{page}: {error.code} {error.read(500).decode(errors='replace')}") from None
     except (OSError, ValueError) as error:
         raise ConnectionLost(f"{page} does not answer: {getattr(error, 'reason', error)}") from None
+    except http.client.HTTPException:  # a port for clients, or of the mesh
+        raise ConnectionLost(f"{page} does not speak http: it is the address of --http that is asked") from None
 
 
 async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:

@@ -186,7 +186,7 @@ class Client:
         `cloudevents` package.
         """
         if ack is not None:
-            _check_ack(ack)
+            check_ack(ack)
             self._outgoing.waited += 1  # the broker is told with the event
         try:
             while True:
@@ -276,7 +276,7 @@ class Client:
         await client.delete("IBM", {"type": "quote", "reason": "delisted"})
         """
         if ack is not None:
-            _check_ack(ack)
+            check_ack(ack)
         await self._wait_for_room(timeout)
         id = self._delete(key, attributes, scope)
         if ack is not None:
@@ -295,7 +295,7 @@ class Client:
             tx.publish({"account": "b", "balance": 110}, key="b")
         """
         if ack is not None:
-            _check_ack(ack)
+            check_ack(ack)
         return Transaction(self, ack, timeout)
 
     async def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
@@ -303,7 +303,7 @@ class Client:
 
         await client.flush("logged", timeout=5)
         """
-        _check_ack(ack)
+        check_ack(ack)
         last = self._open().next - 1
         if last >= 0:
             await self._wait_for(last, ack, timeout)
@@ -346,7 +346,8 @@ class Client:
         if not isinstance(what, Event):
             matches = (what if isinstance(what, Selector) else Selector(what)).matches
             return tuple(id for id, noted in self._noted.items() if matches(noted.attributes))
-        assert what.id is not None, what
+        if what.id is None:
+            raise UsageError("seen: an event that was delivered, and so has an id")
         annotator.seen(what)
         self._clock.observe(what.time_ns, time.time_ns())
         if what.relation is None or not (what.relation.group or what.relation.part or what.relation.commit):
@@ -461,7 +462,7 @@ class Client:
 
     def _open(self) -> Annotator:
         if self._transport.failure is not None:
-            raise self._transport.failure
+            raise self._transport.failure.with_traceback(None)  # or it would grow with each that is raised
         if self._closed or self._annotator is None:
             raise ConnectionLost("the client is closed")
         return self._annotator
@@ -494,7 +495,7 @@ class Client:
                     self._room.remove(future)
 
     async def _wait_for(self, seq: int, ack: Ack, timeout: float | None) -> None:
-        _check_ack(ack)
+        check_ack(ack)
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting += 1
         heapq.heappush(self._waiters[ack], (seq, self._waiting, future))
@@ -600,7 +601,7 @@ def _end(transport: Transport, embedded: "Embedded | None") -> None:
         embedded.stop()
 
 
-def _check_ack(ack: object) -> None:
+def check_ack(ack: object) -> None:
     """At the caller, before anything is published."""
     if ack not in ACKS:
         raise UsageError(f'ack: "sent", "logged" or "safe", not {ack!r}')

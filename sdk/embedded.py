@@ -5,6 +5,8 @@ whatever is true of a mesh is true of this one, and others may join it.
 """
 
 import atexit
+import os
+import shutil
 import socket
 import tempfile
 import threading
@@ -29,9 +31,8 @@ ANYWHERE = "tcp://127.0.0.1:0"
 class Embedded:
     """Both, running."""
 
-    def __init__(
-        self, broker: Runtime, logger: Runtime, folder: "tempfile.TemporaryDirectory[str] | None", data: Path
-    ) -> None:
+    def __init__(self, broker: Runtime, logger: Runtime, folder: str | None, data: Path) -> None:
+        """`folder` is to be removed at the end."""
         self.broker = broker
         self.logger = logger
         self.data = data
@@ -61,8 +62,7 @@ class Embedded:
 
         folder = None
         if data is None:
-            folder = tempfile.TemporaryDirectory(prefix="gossamer-")
-            data = folder.name
+            data = folder = tempfile.mkdtemp(prefix="gossamer-")
         try:
             Path(data).mkdir(parents=True, exist_ok=True)
         except (OSError, TypeError) as error:
@@ -94,6 +94,7 @@ class Embedded:
         except BaseException:
             for runtime in started:
                 runtime.kill()
+            _remove(folder)
             raise
         return cls(broker, logger, folder, Path(data))
 
@@ -117,12 +118,26 @@ def _stop_all() -> None:
         embedded.stop()
 
 
-def _stop(broker: Runtime, logger: Runtime, folder: "tempfile.TemporaryDirectory[str] | None") -> None:
+def _on_forked() -> None:
+    """In a child process none of it runs, and the folder is the parent's."""
+    for embedded in list(_running):
+        embedded._finalizer.detach()
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_on_forked)
+
+
+def _stop(broker: Runtime, logger: Runtime, folder: str | None) -> None:
     """The broker first: what only it has is to be logged."""
     broker.stop()
     logger.stop()
+    _remove(folder)
+
+
+def _remove(folder: str | None) -> None:
     if folder is not None:
-        folder.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _stop_aside(*arguments: Any) -> None:

@@ -20,7 +20,7 @@ from operator import attrgetter
 import msgspec
 import zmq
 
-from gossamer.broker.addresses import advertised, check_peer, split
+from gossamer.broker.addresses import advertised, check_peer, speak_ipv6, split
 from gossamer.broker.sockets import NOBLOCK, SNDMORE, is_readable, receive_parts
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Content
@@ -59,6 +59,7 @@ class GroupRuntime:
         self._router.setsockopt(zmq.RCVHWM, HWM)
         self._router.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MAX + 1)
         host, port = split(listen)
+        speak_ipv6(self._router, host)
         try:
             self._router.bind(f"{SCHEME}{host}:{port or '*'}")
         except zmq.ZMQError as error:
@@ -240,6 +241,7 @@ class GroupRuntime:
         dealer.setsockopt(zmq.LINGER, 0)
         dealer.setsockopt(zmq.RECONNECT_IVL, 50)
         dealer.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
+        speak_ipv6(dealer, split(address)[0])
         dealer.connect(address)
         self._dealers[address] = dealer
         return dealer

@@ -292,7 +292,7 @@ class Subscription:
     async def _settle(self) -> None:
         """Have the broker told of the selector as it is now, and wait for the answer."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         self._version += 1
         settled: asyncio.Future[None] = self._loop.create_future()
         self._settling.append((self._version, settled))
@@ -331,6 +331,14 @@ class Subscription:
             self._in_hand = []
         await self._end()  # what it failed at is not done
 
+    def _put_back(self, said: Sequence[Said]) -> None:
+        """What was handed out, and nobody has, comes next."""
+        if said:
+            with self._lock:
+                self._current.extendleft(reversed(said))
+                self._in_hand = []
+            self._wake()
+
     async def _fill(self) -> None:
         """Wait until there is something, and take it."""
         self._in_hand = []
@@ -345,7 +353,7 @@ class Subscription:
             if self._closed:
                 raise StopAsyncIteration
             if self._error is not None:
-                raise self._error
+                raise self._error.with_traceback(None)
             waiter = Wait(self._loop, self._turns)
             self._waiters.append(waiter)
             if self._inbox or self._queued:  # it came between looking and waiting
@@ -650,7 +658,7 @@ def _verdict(raw: Event | Notice, together: Notice | None) -> tuple[Arrival, Ver
 
 def check_options(buffer: int, policy: str, order: str) -> None:
     """Refuse at the caller what no broker would take."""
-    if not isinstance(buffer, int) or not 1 <= buffer <= 1_000_000:
+    if type(buffer) is not int or not 1 <= buffer <= 1_000_000:
         raise UsageError(f"buffer: 1 to 1000000 events, not {buffer!r}")
     if policy not in ("eager", "lazy", "random", "none"):
         raise UsageError(f'policy: "eager", "lazy", "random" or "none", not {policy!r}')

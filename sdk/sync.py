@@ -13,9 +13,11 @@ threads may publish side by side.
 """
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,12 +25,12 @@ from typing import Any, Literal, TypeVar
 
 from gossamer.matching import Selector
 from gossamer.matching.routing import Routes
-from gossamer.messages.errors import BufferFull, Timeout
+from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout
 from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.session import Policy
 from gossamer.protocol.annotator import Scope
-from gossamer.sdk.client import Ack
+from gossamer.sdk.client import Ack, check_ack
 from gossamer.sdk.client import Transaction as AsyncTransaction
 from gossamer.sdk.cloudevents import CloudEvent
 from gossamer.sdk.connecting import Connecting
@@ -54,14 +56,40 @@ class Subscription:
         return self.get()
 
     def get(self, timeout: float | None = None) -> Said:
-        """The next one; `Timeout` if there is none in time, and nothing is lost by that.
+        """The next one; `Timeout` if there is none in time, and nothing is lost by that. `StopIteration` at the end.
 
         event = sub.get(timeout=5)
         """
-        said = self._client._wait(_next(self._subscription), timeout)
-        if said is None:
+        taken = self._take(1, timeout)
+        if not taken:
             raise StopIteration
-        return said
+        return taken[0]
+
+    def batches(self) -> Iterator[list[Said]]:
+        """What is there, several events at a time: less work for each.
+
+        for batch in sub.batches():
+            print(len(batch), batch[0].attributes)
+            break
+        """
+        while batch := self._take(None, None):
+            yield batch
+
+    def _take(self, count: int | None, timeout: float | None) -> list[Said]:
+        """So many, or all that there are; none at the end."""
+        taken: list[Said] = []
+        try:
+            self._client._wait(_take(self._subscription, count, timeout, taken))
+        except ConnectionLost:
+            if self._subscription._closed:
+                return []
+            raise
+        except GossamerError:
+            raise
+        except BaseException:  # interrupted, maybe when it had been taken already: then the next one is to have it
+            self._client._soon(self._subscription._put_back, taken)
+            raise
+        return taken
 
     @property
     def stats(self) -> Stats:
@@ -93,7 +121,8 @@ class Subscription:
 
         sub.close()
         """
-        self._client._wait(self._subscription.close(forget=forget))
+        if not self._subscription._closed:
+            self._client._wait(self._subscription.close(forget=forget))
 
     def __enter__(self) -> "Subscription":
         return self
@@ -129,6 +158,7 @@ class Client:
     def __init__(self, connecting: Connecting) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
+        self._over = False
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="gossamer sync", daemon=True)
         self._thread.start()
         try:
@@ -136,6 +166,7 @@ class Client:
         except BaseException:
             self._end_loop()
             raise
+        _clients.add(self)
         weakref.finalize(self, _abandon, self._client._finalizer, self._loop).atexit = False
 
     def publish(
@@ -147,6 +178,7 @@ class Client:
         rank: int | float | None = None,
         scope: Scope = "publisher",
         obsoletes: Iterable[EventId] = (),
+        after: Iterable[EventId] = (),
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> EventId:
@@ -154,9 +186,13 @@ class Client:
 
         id = client.publish({"type": "quote", "price": 101.5}, key="IBM", ack="sent")
         """
+        if ack is not None:
+            check_ack(ack)
         while True:
             try:
-                id = self.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes)
+                id = self.publish_nowait(
+                    attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after
+                )
                 break
             except BufferFull:
                 self._wait(self._client._wait_for_room(timeout))
@@ -173,13 +209,16 @@ class Client:
         rank: int | float | None = None,
         scope: Scope = "publisher",
         obsoletes: Iterable[EventId] = (),
+        after: Iterable[EventId] = (),
     ) -> EventId:
         """The same without waiting for anything: `BufferFull` if there is no room.
 
         client.publish_nowait({"type": "quote", "price": 101.5}, key="IBM")
         """
         with self._lock:
-            return self._client.publish_nowait(attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes)
+            return self._client.publish_nowait(
+                attributes, body, key=key, rank=rank, scope=scope, obsoletes=obsoletes, after=after
+            )
 
     def delete(
         self,
@@ -194,6 +233,8 @@ class Client:
 
         client.delete("IBM")
         """
+        if ack is not None:
+            check_ack(ack)
         self._wait(self._client._wait_for_room(timeout))
         with self._lock:
             id = self._client._delete(key, attributes, scope)
@@ -208,6 +249,8 @@ class Client:
             tx.publish({"account": "a", "balance": 90}, key="a")
             tx.publish({"account": "b", "balance": 110}, key="b")
         """
+        if ack is not None:
+            check_ack(ack)
         return Transaction(self, ack, timeout)
 
     def flush(self, ack: Ack = "sent", timeout: float | None = None) -> None:
@@ -278,7 +321,7 @@ class Client:
 
         client.close()
         """
-        if self._thread.is_alive():
+        with suppress(ConnectionLost):  # it is closed already
             self._wait(self._client.close())
             self._end_loop()
 
@@ -288,27 +331,56 @@ class Client:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self.close()
 
-    def _wait(self, doing: "Coroutine[Any, Any, T]", timeout: float | None = None) -> T:
-        future = asyncio.run_coroutine_threadsafe(doing, self._loop)
+    def _wait(self, doing: "Coroutine[Any, Any, T]") -> T:
+        with self._lock:
+            if self._over:
+                doing.close()
+                raise self._client._transport.failure or ConnectionLost("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(doing, self._loop)
         try:
-            return future.result(timeout)
-        except TimeoutError:
-            future.cancel()
-            raise Timeout(f"nothing within {timeout:g} s") from None
+            return future.result()
+        except CancelledError:  # another thread has closed the client
+            raise ConnectionLost("the client is closed") from None
         except BaseException:
             future.cancel()  # interrupted
             raise
 
+    def _soon(self, call: Callable[..., object], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody asks any more
+            self._loop.call_soon_threadsafe(call, *arguments)
+
     def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with self._lock:  # whoever waits began before this, and is told by `_run`
+            self._over = True
+            self._soon(self._loop.stop)
         self._thread.join()
+
+
+_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+def _on_forked() -> None:
+    """In a child process there is no thread that would do anything."""
+    for client in list(_clients):
+        client._over = True
+        client._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_on_forked)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
+        loop.run_until_complete(_cancel(asyncio.all_tasks(loop)))
     finally:
         loop.close()
+
+
+async def _cancel(tasks: "set[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _abandon(abandon: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
@@ -318,8 +390,18 @@ def _abandon(abandon: Callable[[], object], loop: asyncio.AbstractEventLoop) -> 
         loop.call_soon_threadsafe(loop.stop)
 
 
-async def _next(subscription: AsyncSubscription) -> Said | None:
-    return await anext(subscription, None)
+async def _take(sub: AsyncSubscription, count: int | None, timeout: float | None, taken: list[Said]) -> None:
+    """Into `taken`, which whoever asked looks at: what a future brings is lost if its reader has just given up."""
+    try:
+        async with asyncio.timeout(timeout):  # in the loop: here it is either in time or not taken
+            if count is None:
+                async for batch in sub.batches():
+                    taken += batch
+                    return
+            elif (said := await anext(sub, None)) is not None:
+                taken.append(said)
+    except TimeoutError:
+        raise Timeout(f"nothing within {timeout:g} s") from None
 
 
 def connect(

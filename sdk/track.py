@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from gossamer.messages.errors import UsageError
-from gossamer.messages.event import Event, Head, Relation
+from gossamer.messages.event import INT_MAX, Event, Head, Relation
 from gossamer.messages.ids import SEQ_MAX, EventId, StreamId, group_of
 from gossamer.messages.session import POSITIONS_MAX, Departure, Start
 
@@ -42,7 +42,7 @@ def start_of(start: object, group: str) -> Start | None:
         case datetime():
             if start.tzinfo is None:
                 raise UsageError(f"start: {start.isoformat()} has no time zone; .astimezone() gives it one")
-            published_ns = max(0, round(start.timestamp() * 1e6) * 1_000)
+            published_ns = min(max(0, round(start.timestamp() * 1e6) * 1_000), INT_MAX)  # no clock comes further
             return Start(since_ns=max(0, published_ns - AHEAD_NS), published_ns=published_ns)
         case Mapping():
             return _position(start, group)
@@ -54,7 +54,7 @@ def _position(position: Mapping[Any, Any], group: str) -> Start:
     if len(streams) > POSITIONS_MAX:
         raise UsageError(f"start: a position has at most {POSITIONS_MAX} streams, not {len(streams)}")
     for name, last in position.items():
-        if not isinstance(name, str) or not isinstance(last, int) or not -1 <= last <= SEQ_MAX:
+        if not isinstance(name, str) or type(last) is not int or not -1 <= last <= SEQ_MAX:
             raise UsageError(f"start: {name!r}: {last!r} is not a stream and the last of its numbers"[:200])
     for name in streams:
         if group_of(name) != group or len(name) <= len(group) + 1:

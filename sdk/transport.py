@@ -293,16 +293,21 @@ class Transport:
                 self._let_go()
             self.wake()
 
-    def disown(self) -> None:
-        """In a child of fork: the thread is not there, and the connection is the parent's."""
+    def on_forked(self) -> None:
+        """In a child process: the session, and the numbers of the stream, are the parent's. What is left here is closed
+        without a word; and only here: what the loop watches is in the parent's hands, too."""
+        self.failure = ConnectionLost("this client is of the process that was forked: connect anew in the child")
+        self.outgoing.fail()
+        self._closing = True
+        self._welcomed = False
+        self._at_socket = threading.Lock()  # who had it is not here
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.disown()
-        self._welcomed = False
-        self._closing = True
-        self._at_socket = threading.Lock()  # somebody may have had it
-        self.failure = ConnectionLost("the process was forked: a child connects by itself")
-        self.outgoing.fail()
+            connection.forget()
+        self._wakeup.close()
+        self._waker.close()
+        if self._spool is not None:
+            self._spool.close()
 
     def _command(self, command: Callable[[], None]) -> None:
         self._commands.append(command)
@@ -658,14 +663,14 @@ def _end_all() -> None:
         transport.close()
 
 
-def _disown_all() -> None:
+def _on_forked() -> None:
     for transport in list(_running):
-        transport.disown()
+        transport.on_forked()
     _running.clear()
 
 
 if hasattr(os, "register_at_fork"):  # not everywhere
-    os.register_at_fork(after_in_child=_disown_all)
+    os.register_at_fork(after_in_child=_on_forked)
 
 
 def _error(refusal: Refusal) -> GossamerError:

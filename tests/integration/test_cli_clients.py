@@ -1,12 +1,15 @@
 """`gossamer up`, `pub` and `sub`, as somebody would type them."""
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import threading
 
 import pytest
 
-from gossamer.cli.clients import read_attribute
+from gossamer.cli.clients import read_attribute, read_body
 from gossamer.messages.errors import UsageError
 from processes import GOSSAMER, Process, until
 
@@ -79,6 +82,19 @@ def test_what_is_wrong_is_one_line(url):
     assert (told.returncode, "^" in told.stderr) == (2, True)
     told = gossamer("pub", "price:=1", "--url", "tcp://127.0.0.1:1", "--timeout", "0.3")
     assert (told.returncode, told.stderr.count("\n"), "no broker" in told.stderr) == (1, 1, True)
+
+
+def test_who_is_interrupted_before_it_has_published_says_so():
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # somebody who answers nothing
+        at = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        arguments = [*GOSSAMER, "pub", "a=b", "--url", at]
+        with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as pub, silent.accept()[0]:
+            pub.send_signal(signal.SIGINT)
+            assert (pub.wait(10), pub.stderr.read()) == (130, "")
+
+
+def test_a_body_is_what_was_typed():
+    assert read_body(os.fsdecode(b"\xff\x00 \xc3\xa4")) == b"\xff\x00 \xc3\xa4"
 
 
 @pytest.mark.parametrize(

@@ -263,24 +263,40 @@ def test_a_client_whose_loop_is_closed_opens_nothing_any_more(brokers):
     all_gone(before)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_a_child_of_fork_does_not_speak_on_its_parents_connection(broker):
-    async def main():
-        async with gossamer.connect(broker.url) as client:
-            sub = await client.subscribe("")
-            await client.publish({"n": 0}, ack="sent")
-            child = os.fork()
-            if child == 0:
-                refused = False
-                try:
-                    client.publish_nowait({"n": -1})
-                except gossamer.ConnectionLost as error:
-                    refused = "forked" in str(error)
-                os._exit(0 if refused else 1)
-            assert os.waitpid(child, 0)[1] == 0, "the child was not told"
-            await client.publish({"n": 1}, ack="sent")
-            assert seqs(await take(sub, 2)) == [0, 1]
-            assert client._transport.reconnects == 0
+FORKS = """
+import os, sys, gossamer
+where = sys.argv[1:] or [None]
+with gossamer.sync.connect(where[0]) as client:
+    sub = client.subscribe("")
+    child = os.fork()
+    if not child:
+        for use in (lambda: client.publish({"n": 0}), client.flush):
+            try:
+                use()
+            except gossamer.ConnectionLost as error:
+                assert "fork" in str(error)
+            else:
+                os._exit(3)
+        client.close()
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    id = client.publish({"n": 1}, ack="logged" if where[0] is None else "sent", timeout=5)
+    assert sub.get(5).id == id
+    assert client._client._transport.reconnects == 0
+"""
 
-    run(main)
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("embedded", [False, True])
+def test_a_child_that_was_forked_leaves_its_parents_client_alone(broker, embedded, tmp_path):
+    """Also its node, and the folder of that: the child ends as every process does."""
+    arguments = [] if embedded else [broker.url]
+    told = subprocess.run(
+        [sys.executable, "-c", FORKS, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert told.returncode == 0, told.stderr
+    assert list(tmp_path.iterdir()) == []

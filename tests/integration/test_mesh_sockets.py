@@ -12,6 +12,7 @@ from gossamer.broker.framing import Header, encode_header, encode_mark
 from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
 from gossamer.messages.codec import encode
+from gossamer.messages.errors import UsageError
 from gossamer.messages.wire import Busy, Join
 from gossamer.messages.wire import Member as Record
 from gossamer.protocol.inputs import Met, Received
@@ -83,6 +84,17 @@ def test_who_is_called_by_its_address_is_met_first_and_can_answer(nodes):
     nodes.until(lambda: Received("b", Busy()) in nodes.taken["a"])
     send(b, "nobody")
     assert b.counters.frames_dropped == 1
+
+
+def test_members_meet_over_ipv6(nodes):
+    try:
+        a, b = nodes.add("a", "tcp://[::1]:0"), nodes.add("b", "tcp://[::1]:0")
+    except UsageError:
+        pytest.skip("there is no IPv6 here")
+    send(a, b.own.address)
+    nodes.until(lambda: nodes.taken["b"])
+    send(b, "a")
+    nodes.until(lambda: Received("b", Busy()) in nodes.taken["a"])
 
 
 def test_who_is_not_there_yet_is_waited_for(nodes):

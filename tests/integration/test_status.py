@@ -1,7 +1,9 @@
 """`gossamer status`, `top` and `expel`, of a mesh of real processes."""
 
 import json
+import socket
 import subprocess
+import threading
 import urllib.request
 
 import pytest
@@ -80,5 +82,17 @@ def test_who_is_silent_can_be_expelled_and_nobody_else(mesh: Processes, monkeypa
 def test_nobody_there_is_one_line_and_exit_code_1():
     told = gossamer("status", "--http", "127.0.0.1:1")
     assert (told.returncode, told.stderr.count("\n"), "does not answer" in told.stderr) == (1, 1, True)
+    with socket.create_server(("127.0.0.1", 0)) as other:  # as a broker's port for clients would
+
+        def answer() -> None:
+            with other.accept()[0] as asked:
+                asked.sendall(b"\xff\x00 NULL\n")
+                asked.recv(4_096)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        told = gossamer("status", "--http", f"127.0.0.1:{other.getsockname()[1]}")
+        assert (told.returncode, told.stderr.count("\n"), "does not speak http" in told.stderr) == (1, 1, True)
+        answering.join()
     told = gossamer("top", "--interval", "0")
     assert (told.returncode, told.stderr.count("\n")) == (2, 1)

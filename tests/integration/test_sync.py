@@ -1,5 +1,6 @@
 """The SDK without asyncio: the same, from threads."""
 
+import asyncio
 import threading
 from contextlib import suppress
 
@@ -35,6 +36,87 @@ def test_it_publishes_subscribes_updates_and_ends(url):
         assert next(sub).id == id
         sub.close()
         assert list(sub) == []
+
+
+def test_a_timeout_loses_nothing_however_close_it_is(url):
+    with gossamer.sync.connect(url) as client, gossamer.sync.connect(url) as other:
+        sub = client.subscribe("")
+        threads = [threading.Thread(target=lambda: [other.publish({}, ack="sent") for _ in range(300)])]
+        threads[0].start()
+        found = []
+        while len(found) < 300 and (threads[0].is_alive() or sub.stats.delivered < 300):
+            with suppress(gossamer.Timeout):
+                found.append(sub.get(0.0005).id.seq)
+        threads[0].join()
+        assert found == list(range(300))
+
+
+def test_what_came_when_somebody_was_interrupted_is_for_the_next_one(url, monkeypatch):
+    with gossamer.sync.connect(url) as client:
+        sub = client.subscribe("", policy="none")
+        begin = asyncio.run_coroutine_threadsafe
+
+        def interrupted(doing, loop):
+            future = begin(doing, loop)
+            result = future.result
+
+            def after_it_was_done():
+                result()
+                raise KeyboardInterrupt
+
+            future.result = after_it_was_done
+            return future
+
+        for n in range(3):
+            client.publish({"n": n}, ack="sent")
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sub.get(5)
+        with pytest.raises(KeyboardInterrupt):
+            next(sub.batches())
+        monkeypatch.undo()
+        assert [sub.get(5).attributes["n"] for _ in range(3)] == [0, 1, 2]
+        assert sub.stats.delivered == 3
+
+
+def test_batches_hand_out_what_is_there(url):
+    with gossamer.sync.connect(url) as client:
+        sub = client.subscribe("")
+        for n in range(100):
+            client.publish({"n": n})
+        found = []
+        for batch in sub.batches():
+            found += [event.attributes["n"] for event in batch]
+            if len(found) == 100:
+                sub.close()
+        assert found == list(range(100))
+
+
+def test_a_client_that_is_closed_says_so(url):
+    client = gossamer.sync.connect(url)
+    sub = client.subscribe("")
+    threads = [threading.Thread(target=lambda: list(sub))]
+    threads[0].start()
+    client.close()
+    threads[0].join()
+    for use in (client.flush, client.subscribe, lambda: client.publish({}), lambda: sub.update("a = 1")):
+        with pytest.raises(gossamer.ConnectionLost, match="the client is closed"):
+            use()
+    assert list(sub) == []
+    sub.close()
+    client.close()
+
+
+def test_an_ack_that_there_is_not_publishes_nothing(url):
+    with gossamer.sync.connect(url) as client:
+        for use in (
+            lambda: client.publish({}, ack="soon"),
+            lambda: client.delete("k", ack="soon"),
+            lambda: client.transaction(ack="soon"),
+        ):
+            with pytest.raises(gossamer.UsageError, match="soon"):
+                use()
+        assert client.publish({}, ack="sent").seq == 0
 
 
 def test_threads_publish_side_by_side(url):

@@ -63,6 +63,8 @@ def test_an_http_address_may_be_written_in_any_way(given, address):
         ('port = "x"', "there is no setting 'port'"),
         ("mesh = 7", "mesh is a string"),
         ('peer = "a"', "peer is a list"),
+        ("replicas = 1.5", "replicas is a whole number"),
+        ("replicas = true", "replicas is a whole number"),
         ("mesh = ", "Invalid value"),
         ("[protocol]\nspeed = 1", r"no setting 'speed' in \[protocol\]"),
         ("[clients]\nspeed = 1", r"no setting 'speed' in \[clients\]"),
@@ -86,7 +88,7 @@ def test_a_bad_file_is_told_in_one_line(text, told, tmp_path):
     file = tmp_path / "x.toml"
     file.write_text(text)
     with pytest.raises(UsageError, match=told):
-        settle(file, FLAGS, DEFAULTS)
+        settle(file, FLAGS | {"replicas": None}, DEFAULTS)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,11 @@ def test_a_bad_file_is_told_in_one_line(text, told, tmp_path):
         (["broker", "--log-level", "loud"], {}, "--log-level is debug, info, warning or error"),
         (["broker", "--http", "nowhere"], {}, "is not an address"),
         (["broker", "--telemetry-interval-s", "-1"], {}, "0 or more"),
+        (["broker", "--telemetry-interval-s", "nan"], {}, "0 or more"),
+        (["top", "--interval", "nan"], {}, "more than 0"),
+        (["pub", "--delete", "--key", "k", "--body", "x"], {}, "--delete has neither"),
+        (["pub", "--delete", "--key", "k", "--rank", "1"], {}, "--delete has neither"),
+        (["pub", "deep:=" + "[" * 100_000], {}, "is not JSON"),
         (["broker", "--name", "a/b", "--mesh", "tcp://127.0.0.1:0"], {}, "a name is"),
         (["broker", "--peer", "tcp://x:0", "--mesh", "tcp://127.0.0.1:0"], {}, "needs a host and a port"),
         (["logger", "--store", "mysql://x"], {}, "mysql"),

@@ -1,10 +1,14 @@
 """How far a subscription has come: for the next broker, and for the application to keep."""
 
 import json
+from datetime import UTC, datetime
 
-from gossamer.messages.event import Event, Head, Relation
+import pytest
+
+from gossamer.messages.errors import UsageError
+from gossamer.messages.event import INT_MAX, Event, Head, Relation
 from gossamer.messages.ids import EventId
-from gossamer.messages.session import Start
+from gossamer.messages.session import Start, Subscribe, encode
 from gossamer.sdk.track import Track, start_of
 
 S, T = "default/~a-1.0", "default/~a-1.1"
@@ -62,3 +66,16 @@ def test_who_has_not_come_to_the_end_begins_again_where_it_is():
     assert latest.taken([EventId(S, 1), EventId(T, 5)]) == {}, "one of the newest is not taken"
     assert latest.taken([EventId(T, 5)]) == {"time_ns": 1_000, S: 1, T: 4}
     assert latest.taken([EventId(S, 1)]) == {"time_ns": 1_000, S: 0, T: 5}, "it is one like any other"
+
+
+def test_a_time_that_no_clock_reaches_is_one_like_any_other():
+    start = start_of(datetime.max.replace(tzinfo=UTC), "default")
+    assert start is not None
+    assert start.published_ns == INT_MAX
+    encode(Subscribe(0, "", 1, 1, "eager", "fifo", start, None, 0, False))
+
+
+@pytest.mark.parametrize("last", [-2, INT_MAX + 1, 1.5, "1", None, True])
+def test_what_is_no_position_is_the_callers_error(last):
+    with pytest.raises(UsageError, match="not a stream and the last of its numbers"):
+        start_of({S: last}, "default")
