@@ -8,6 +8,7 @@ from gossamer.messages.errors import UsageError
 from gossamer.protocol.config import Group
 
 FLAGS = {"mesh": None, "peer": [], "name": None}
+ANYWHERE = ("--listen", "tcp://127.0.0.1:0", "--mesh", "tcp://127.0.0.1:0")
 DEFAULTS = {"mesh": "default", "peer": []}
 
 
@@ -101,7 +102,7 @@ def test_a_bad_file_is_told_in_one_line(text, told, tmp_path):
         (["broker", "--faults", "noise"], {}, "faults: 'noise'"),
         (["broker", "--log-format", "loud"], {}, "--log-format is human or json"),
         (["broker", "--log-level", "loud"], {}, "--log-level is debug, info, warning or error"),
-        (["broker", "--http", "nowhere"], {}, "is not an address"),
+        (["broker", "--http", "nowhere", *ANYWHERE], {}, "is not an address"),
         (["broker", "--telemetry-interval-s", "-1"], {}, "0 or more"),
         (["broker", "--telemetry-interval-s", "nan"], {}, "0 or more"),
         (["top", "--interval", "nan"], {}, "more than 0"),
