@@ -463,18 +463,22 @@ class Runtime:
         self._members_root = table.root
         self.members = tuple(member for member in table.values() if not is_durable(member.node))
         for member in self.members:
-            self._tell_of(member)
+            if self._tell_of(member) and member.status == "member":
+                self.telemetry.on_member(now)
             if self._recorded.get(member.node) != member.address and member.node != self.name:
                 self._recorded[member.node] = member.address
                 self._links.learn(member.node, member.address, now)
 
-    def _tell_of(self, member: Member) -> None:
+    def _tell_of(self, member: Member) -> bool:
+        """Whether it is news."""
         known, self._known[member.node] = self._known.get(member.node), member.status
-        if known != member.status and member.node != self.name and not (known is None and member.status == "left"):
-            text = {"member": "%s %s is in the mesh", "left": "%s %s has left the mesh"}
-            role = "logger" if member.logger else "broker"
-            told = {"event": "member", "node": member.node, "role": role, "status": member.status}
-            _log.info(text.get(member.status, "%s %s is away"), role, member.node, extra={"fields": told})
+        if known == member.status or member.node == self.name or (known is None and member.status == "left"):
+            return False
+        text = {"member": "%s %s is in the mesh", "left": "%s %s has left the mesh"}
+        role = "logger" if member.logger else "broker"
+        told = {"event": "member", "node": member.node, "role": role, "status": member.status}
+        _log.info(text.get(member.status, "%s %s is away"), role, member.node, extra={"fields": told})
+        return True
 
     def _say_farewell(self) -> None:
         for given in self.telemetry.farewell():

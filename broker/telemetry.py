@@ -84,6 +84,12 @@ class Telemetry:
             self._sampled_at = self._started_at
             self.due = self._sample_at = now
 
+    def on_member(self, now: float) -> None:
+        """Somebody has come, who has not heard of us: it hears of us soon, and not after an interval."""
+        if self._sample_at < NEVER:
+            self._sample_at = min(self._sample_at, max(now, self._sampled_at + TELL_S))
+            self.due = min(self.due, self._sample_at)
+
     # Telling --------------------------------------------------------------------------------------------------------
 
     def on_due(self, now: float) -> Iterator[Publish]:

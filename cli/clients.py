@@ -7,6 +7,7 @@ gossamer sub "price > 100" --json
 import asyncio
 import json
 import os
+import re
 import sys
 from contextlib import suppress
 from datetime import datetime
@@ -33,12 +34,24 @@ Group = Annotated[str, typer.Option("--group", help="The group to speak in.")]
 Wait = Annotated[float, typer.Option("--timeout", help="Seconds to wait for a broker, or for the acknowledgement.")]
 
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def read_rank(text: str) -> int | float:
+    """A number as it was typed: a large one would lose its last digits as a float."""
+    for read in (int, float):
+        with suppress(ValueError):
+            return read(text)
+    raise UsageError(f"--rank is a number, not {text!r}")
+
+
 def pub(
     attributes: Annotated[list[str] | None, typer.Argument(help="name=text, or name:=JSON for other types.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="What it is the newest value of.")] = None,
     body: Annotated[str, typer.Option("--body", help="Text, @FILE, or @- for stdin.")] = "",
     rank: Annotated[
-        float | None, typer.Option("--rank", help="Of a group's key: the highest is the newest, not the latest.")
+        str | None,
+        typer.Option("--rank", metavar="<number>", help="Of a group's key: the highest is the newest, not the latest."),
     ] = None,
     scope: Annotated[
         str | None,
@@ -56,19 +69,19 @@ def pub(
     """Publish one event, and print its id."""
     said = dict(map(read_attribute, attributes or []))
     check_attributes(said)
-    content = read_body(body)
+    content, ranked = read_body(body), None if rank is None else read_rank(rank)
     if ack not in ("sent", "logged", "safe"):
         raise UsageError(f"--ack is sent, logged or safe, not {ack!r}")
     if scope not in (None, "publisher", "group"):
         raise UsageError(f"--scope is publisher or group, not {scope!r}")
     if delete and key is None:
         raise UsageError("--delete needs a --key")
-    if delete and (content or rank is not None):
+    if delete and (content or ranked is not None):
         raise UsageError("--delete has neither --body nor --rank")
     level: Ack = ack  # type: ignore[assignment]
     # Every run without a name is a publisher of its own: that one's keys would never be overwritten.
     named = publisher is not None or key is None
-    whose: Scope = scope or ("publisher" if named and rank is None else "group")  # type: ignore[assignment]
+    whose: Scope = scope or ("publisher" if named and ranked is None else "group")  # type: ignore[assignment]
 
     async def publish() -> None:
         where = url or options.LISTEN
@@ -76,7 +89,7 @@ def pub(
             if delete and key is not None:
                 id = await client.delete(key, said, scope=whose, ack=level, timeout=timeout)
             else:
-                id = await client.publish(said, content, key=key, rank=rank, scope=whose, ack=level, timeout=timeout)
+                id = await client.publish(said, content, key=key, rank=ranked, scope=whose, ack=level, timeout=timeout)
             print(json.dumps({"stream": id.stream, "seq": id.seq}) if as_json else id)
 
     asyncio.run(publish())  # interrupted, it has not done what it was asked for: that is no 0
@@ -178,4 +191,5 @@ def as_line(said: Said) -> str:
         attributes,
     ]
     body = said.body.decode(errors="replace") if said.body else ""
-    return " ".join(filter(None, [*parts, body]))
+    # One event is one line, and whoever published it does not speak to this terminal.
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], " ".join(filter(None, [*parts, body])))

@@ -32,6 +32,8 @@ HTTP_S = 5.0
 STEP_S = 0.25
 PATIENCE_S = 2 * INTERVAL_S
 """For everybody to tell of itself."""
+NEW_S = 3.0
+"""For those who have just come: who was there tells them of itself within a second or so."""
 
 Http = Annotated[
     str | None, typer.Option("--http", envvar="GOSSAMER_HTTP", help=f"The http address of any member. [{HTTP}]")
@@ -74,8 +76,13 @@ async def first(found: AsyncIterator[Any]) -> dict[str, Any]:
 
 async def _from_http(http: str | None, timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:
     page = f"{http_url(http)}/mesh"
+    until = time.monotonic() + min(timeout_s, NEW_S)
     while True:
-        yield await asyncio.to_thread(_fetch, page, timeout_s)
+        found = await asyncio.to_thread(_fetch, page, timeout_s)
+        if any("age_s" not in member for member in found["members"]) and time.monotonic() < until:
+            await asyncio.sleep(STEP_S)
+            continue
+        yield found
         await asyncio.sleep(interval_s)
 
 

@@ -9,8 +9,10 @@ import threading
 
 import pytest
 
-from gossamer.cli.clients import read_attribute, read_body
+from gossamer.cli.clients import as_line, read_attribute, read_body, read_rank
 from gossamer.messages.errors import UsageError
+from gossamer.messages.event import Event
+from gossamer.messages.ids import EventId
 from processes import GOSSAMER, Process, until
 
 
@@ -116,3 +118,15 @@ def test_attributes_are_text_or_json(text, read):
 def test_what_is_no_attribute_is_refused(text):
     with pytest.raises(UsageError):
         read_attribute(text)
+
+
+def test_an_event_is_one_line_and_does_not_speak_to_the_terminal():
+    event = Event(key="k\x9b", attributes={"name": "a\nb\x1b[2J"}, body="ü\r\0".encode(), id=EventId("default/a", 0))
+    assert as_line(event) == r"default/a:0 [k\x9b] name=a\nb\x1b[2J ü\r\x00"
+
+
+def test_a_rank_is_the_number_that_was_typed():
+    large = 2**53 + 1
+    assert (read_rank(str(large)), read_rank("1.5"), type(read_rank("7"))) == (large, 1.5, int)
+    told = gossamer("pub", "a=1", "--key", "k", "--rank", "high", "--url", "tcp://127.0.0.1:1")
+    assert (told.returncode, told.stderr) == (2, "gossamer: --rank is a number, not 'high'\n")

@@ -58,6 +58,17 @@ def test_any_member_shows_the_mesh_and_whether_it_is_healthy(mesh: Processes):
     assert (told.returncode, told.stderr) == (2, "gossamer: L is there: end it, and it leaves by itself\n")
 
 
+def test_who_has_just_come_is_told_of_the_others_before_their_next_interval(mesh: Processes):
+    """A newcomer's first look is at a mesh that is up, and not at one in trouble."""
+    rare = {"telemetry-interval-s": "3600", "http": "127.0.0.1:0"}
+    b1 = mesh.broker("b1", **rare).ready()
+    until(lambda: healthy(b1.http, "b1"), "b1 to have told of itself")
+    logger = mesh.logger("L", b1.address, **rare).ready()
+    until(lambda: len(seen_by(logger.http)["members"]) == 2, "L to know b1")
+    told = gossamer("status", "--http", logger.http)
+    assert (told.returncode, "healthy" in told.stdout) == (0, True), told.stdout
+
+
 def test_who_is_silent_can_be_expelled_and_nobody_else(mesh: Processes, monkeypatch):
     monkeypatch.setattr(runtime_module, "EXPEL_S", 0.5)
     a = mesh.member("a", telemetry_interval_s=0.1)
