@@ -67,9 +67,9 @@ class Embedded:
             Path(data).mkdir(parents=True, exist_ok=True)
         except (OSError, TypeError) as error:
             raise UsageError(f"data: {data!r} is no folder to keep events in: {error}") from error
-        store = Store(f"sqlite:///{Path(data) / 'gossamer.db'}")
         started: list[Runtime] = []
         try:
+            store = Store(f"sqlite:///{Path(data) / 'gossamer.db'}")
             logger = Runtime(
                 ANYWHERE,
                 peers=peers,

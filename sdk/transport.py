@@ -669,8 +669,7 @@ def _on_forked() -> None:
     _running.clear()
 
 
-if hasattr(os, "register_at_fork"):  # not everywhere
-    os.register_at_fork(after_in_child=_on_forked)
+os.register_at_fork(after_in_child=_on_forked)
 
 
 def _error(refusal: Refusal) -> GossamerError:
