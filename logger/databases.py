@@ -274,8 +274,21 @@ class Postgres(Database):
 
     def readers(self) -> Engine:
         engine = self._engine(READERS, "REPEATABLE READ")
+        event.listen(engine, "connect", self._have_cursors_close)
         event.listen(engine, "handle_error", _close_cursor)
         return engine.execution_options(postgresql_readonly=True, stream_results=True)
+
+    def _have_cursors_close(self, connection: Any, _: object) -> None:
+        error = self._driver.Error
+
+        class Cursor(connection.server_cursor_factory):  # type: ignore[misc]
+            def close(self) -> None:
+                try:
+                    super().close()
+                except error:  # the server is gone, and has not to be told any more
+                    super().close()
+
+        connection.server_cursor_factory = Cursor
 
     def copy(self, connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         driver: Any = connection.connection.driver_connection

@@ -1,6 +1,7 @@
 """A store in PostgreSQL: one logger at a time, and a server that dies and comes back."""
 
 import gc
+from contextlib import suppress
 
 import pytest
 from sqlalchemy import event
@@ -73,6 +74,21 @@ def test_a_reader_whose_server_dies_leaves_no_cursor_open(server, dies_at):
     event.listen(pages._engine, "before_cursor_execute", die)
     with pytest.raises(StoreError):
         pages.number_after({}, others=1)
+    gc.collect()  # it would complain now
+    pages.close()
+
+
+def test_a_cursor_whose_server_dies_before_it_is_closed_is_closed(server):
+    url = server.url()
+    with Store(url) as store:
+        store.claim("L")
+    pages = open_pages(database(url))
+    with suppress(StoreError), pages.snapshot() as connection:
+        found = connection.exec_driver_sql("SELECT generate_series(1, 10000)")
+        assert found.fetchone() == (1,)
+        server.kill()
+        found.close()
+        del found
     gc.collect()  # it would complain now
     pages.close()
 
