@@ -12,6 +12,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Checkout, Positions, Span
 from gossamer.protocol.closing import Closing
+from gossamer.protocol.departure import Departure
 from gossamer.protocol.durable import Durables, group_of_durable
 from gossamer.protocol.effects import Compact, Deliver, Stored
 from gossamer.protocol.handover import Handover
@@ -286,12 +287,14 @@ def call_only_whom_it_names(node: Node) -> None:
 def take_while_going(node: Node) -> None:
     """A member that waits to disconnect goes on taking what others publish, and may be gone before it is logged."""
 
-    class Greedy(Node):
+    class Greedy(Departure):
+        __slots__ = ()
+
         @property
-        def _goes(self) -> bool:
+        def goes(self) -> bool:
             return False
 
-    become(node, Greedy)
+    become(node.departure, Greedy)
 
 
 @mutant(RARE)
@@ -311,11 +314,13 @@ def count_on_those_who_asked_a_dead_logger(node: Node) -> None:
 def take_along_what_is_in_memory(node: Node) -> None:
     """A member that waits to disconnect believes a logger that what it sends is on its disk."""
 
-    class Trusting(Node):
-        def _may_take_along(self, packet: Packet, from_logger: bool) -> bool:
+    class Trusting(Departure):
+        __slots__ = ()
+
+        def may_take_along(self, packet: Packet, from_logger: bool) -> bool:
             return from_logger
 
-    become(node, Trusting)
+    become(node.departure, Trusting)
 
 
 @mutant(RARE)

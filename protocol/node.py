@@ -63,6 +63,7 @@ from gossamer.protocol.comparing import Comparing
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
 from gossamer.protocol.cut_through import CutThrough
+from gossamer.protocol.departure import Departure
 from gossamer.protocol.dissemination import Dissemination
 from gossamer.protocol.durable import Bookmarks, Durables, is_durable
 from gossamer.protocol.effects import Effect, Over, Paged, Reason, Refused, Stored
@@ -126,9 +127,7 @@ class Node:
         self._heard: dict[NodeId, float] = {}
         self._round_at = NEVER
         self._interval_s = config.round_interval_s
-        self._departure: Callable[[], None] | None = None
         self._holds: dict[StreamId, int] = {}
-        self._departure_round = 0
 
         self.stability = Stability()
         self.membership = Membership(ctx, peers, resume, self._vector, self._begin, self._on_record, address)
@@ -187,6 +186,15 @@ class Node:
             if config.replicas is not None:
                 self.receiver.from_the_beginning = self.placement.is_mine
             self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
+        self.departure = Departure(
+            ctx,
+            self.membership,
+            self.sender,
+            self.buffer,
+            self.handover,
+            self._kept_by_nobody_else,
+            self._end_streams,
+        )
         self.closing = Closing(
             ctx, self.membership, self.placement, self.repair, self.answers, self.logger, self._stream, self._excuse
         )
@@ -429,7 +437,7 @@ class Node:
         self._depart(self.membership.disconnect)
 
     def _on_reconnect(self, _: inputs.Reconnect) -> None:
-        self._departure = None
+        self.departure.call_off()
         self.membership.reconnect()
         if self.handover is not None:
             self.handover.stay()
@@ -448,7 +456,7 @@ class Node:
         ctx.round += 1
         membership.call()
         if membership.status != "joining":
-            self._depart_when_done()
+            self.departure.go_when_done()
             target = self.selection.choose(membership.active)
             lacks = self.repair.on_round(target)
             if target is not None:
@@ -468,14 +476,18 @@ class Node:
                 self.durables.on_round()
             self.rooms.on_round()
             self.windows.recheck()
-            if not membership.has_loggers and self._stays and (untold := self.exchange.untold(membership.active)):
+            if (
+                not membership.has_loggers
+                and self.departure.stays
+                and (untold := self.exchange.untold(membership.active))
+            ):
                 self.exchange.tell((ctx.rng.choice(untold),))  # one a round: everyone to everyone would be too many
             if ctx.round % ctx.config.positions_rounds == 0:
                 self._acknowledge_and_collect()
         self._pace()
 
     def _acknowledge_and_collect(self) -> None:
-        if self.membership.has_loggers and self._stays:
+        if self.membership.has_loggers and self.departure.stays:
             self.exchange.tell(self._sinks())
         if self.logger is not None and not self.membership.is_lost:  # or it would wait for nobody
             self.logger.collect()
@@ -517,7 +529,7 @@ class Node:
             or not self.comparing.agreed
             or bool(self.seeker)
             or bool(self.orphans)
-            or self._departure is not None
+            or bool(self.departure)
             or self.membership.pending
             or self.durables.busy
             or bool(self.mending)
@@ -562,7 +574,7 @@ class Node:
             self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
-        if origin != self._ctx.node and self._goes and not self._may_take_along(packet, from_logger):
+        if origin != self._ctx.node and self.departure.goes and not self.departure.may_take_along(packet, from_logger):
             return ()
         fresh = self.receiver.accept(packet, from_logger, own=origin == self._ctx.node)
         if fresh:
@@ -735,7 +747,7 @@ class Node:
     def on_tell(self, sender: NodeId, message: Tell) -> None:
         """Somebody would purge if it knew that enough hold what is newer."""
         known = tuple(name for name in message.streams if name in self.receiver.streams)
-        if known and self._stays:
+        if known and self.departure.stays:
             self.exchange.acknowledge(sender, known)
 
     def on_window(self, sender: NodeId, message: Window) -> None:
@@ -911,56 +923,23 @@ class Node:
         for name in self.receiver.streams:
             self.exchange.touch(name)
 
-    def _depart(self, departure: Callable[[], None]) -> None:
-        self._departure, self._departure_round = departure, self._ctx.round
+    def _depart(self, step: Callable[[], None]) -> None:
+        self.departure.begin(step)
         self._hurry()
-        self._depart_when_done()
+        self.departure.go_when_done()
 
-    @property
-    def _stays(self) -> bool:
-        """Whether what we have may be counted on; what a logger has on disk may, though it goes."""
-        return self._departure is None or self.logger is not None
-
-    @property
-    def _goes(self) -> bool:
-        """Whether we are on our way out, from where loggers are."""
-        goes = self._departure is not None or self.membership.status in ("leaving", "disconnecting")
-        return goes and self.logger is None and self.membership.has_loggers
-
-    def _may_take_along(self, packet: Packet, from_logger: bool) -> bool:
-        """On our way out we take what others publish from a logger only, once it is known to be on disk: who is gone is
-        not asked for what is missing, and what had just reached us alone, or a logger's memory, would be declared void
-        (protocol/seek.py)."""
-        return from_logger and not self._kept_by_nobody_else(packet)
+    def _end_streams(self) -> None:
+        """Nobody publishes here any more."""
+        for name, out in list(self.sender.streams.items()):
+            if out.adopted:
+                self._on_abandon(inputs.Abandon(name))
+            elif issued_by(name) is not None:
+                self._announce(self.sender.close(name))
 
     @property
     def waits_for(self) -> str:
         """What holds a logger that is to leave for good, in words; nothing if nothing does."""
-        leaves = self._departure is not None and self._departure == self.membership.leave
-        return self.handover.waits_for if leaves and self.handover is not None else ""
-
-    def _depart_when_done(self) -> None:
-        """What only we may have stays with us until it is logged (without loggers: until everyone has it). Others go on
-        publishing: that is theirs to keep. Since we want to go we take it from loggers that have it on disk; without
-        loggers, we do not tell that we have it."""
-        if self._departure is None or self.membership.status != "member":
-            return
-        leaves = self._departure == self.membership.leave
-        if leaves and self.handover is not None and not self.handover.resign():
-            return
-        if any(out.unlogged or out.queued for out in self.sender.streams.values()):
-            return
-        if leaves and self.handover is not None and not self.handover.done:
-            return
-        if leaves:
-            for name, out in list(self.sender.streams.items()):
-                if out.adopted:
-                    self._on_abandon(inputs.Abandon(name))
-                elif issued_by(name) is not None:
-                    self._announce(self.sender.close(name))
-        if not self.buffer.holds(self._kept_by_nobody_else, self._departure_round):
-            self._departure()
-            self._departure = None
+        return self.departure.waits_for
 
     # Positions ------------------------------------------------------------------------------------------------------
 

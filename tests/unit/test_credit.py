@@ -1,6 +1,7 @@
 """How many events a subscription takes of a session, when another session begins while it counts."""
 
 from gossamer.sdk.subscription import Portion, Subscription
+from gossamer.sdk.waiting import Turns
 
 BUFFER = 100
 
@@ -24,7 +25,7 @@ class Racing(Subscription):
 def test_a_session_that_begins_meanwhile_is_not_given_the_credit_of_the_one_before() -> None:
     sub = Racing(
         1, "", buffer=BUFFER, policy="eager", order="fifo", notices=False, start=None, loop=None,  # type: ignore[arg-type]
-        credit=lambda _: None, call=lambda *_: None,
+        turns=Turns(), credit=lambda _: None, call=lambda *_: None,
     )  # fmt: skip
     sub.asked()
     sub._received, sub._granted = 1_000_000, 1_000_000 + BUFFER // 2 + 1
