@@ -234,7 +234,7 @@ class Deliveries:
         if events is None and (attributes is None or vetted.wanted is not group.names):
             attributes = everyday(packet, group.names, trusted=True)
         if attributes is not None:
-            self._on_plain(group, plain, Batch(packet, None), packet, attributes)
+            self._on_plain(group, plain, None, packet, attributes)
             return True
         if events is None:
             events, known = packet.events(), False
@@ -270,12 +270,13 @@ class Deliveries:
             self.progress.moved(stream, last)
 
     def _on_plain(
-        self, group: Audience, plain: Plain, batch: Batch, packet: Packet, attributes: list[Attributes]
+        self, group: Audience, plain: Plain, batch: Batch | None, packet: Packet, attributes: list[Attributes]
     ) -> None:
+        """Without a batch it is one without keys, of which nobody has looked at more than these attributes."""
         matched = group.matched(attributes)
-        leaving = {} if batch.loose else plain.show(batch, packet.last, matched)
+        leaving = {} if batch is None or batch.loose else plain.show(batch, packet.last, matched)
         shared: dict[Spans, list[Subscriber]] = {}
-        slower: list[tuple[Subscriber, list[tuple[int, int]]]] = []
+        slower: list[tuple[Subscriber, Spans]] = []
         matches = spans_of(matched)
         for key, spans in matches.items():
             count = sum([stop - start for start, stop in spans]) if len(spans) > 1 else spans[0][1] - spans[0][0]
@@ -288,12 +289,14 @@ class Deliveries:
             if quick and subscriber.outlet.open:
                 subscriber.sent += count
                 feed.delivered += count
-                shared.setdefault(tuple(spans), []).append(subscriber)
+                shared.setdefault(spans, []).append(subscriber)
             else:
                 slower.append((subscriber, spans))
         if shared:
-            send_runs(packet, shared, batch.loose)
+            send_runs(packet, shared, batch is None or batch.loose)
         # Those who keep up have it; what follows is for the others, and for later.
+        if batch is None:
+            batch = Batch(packet, None)
         if batch.loose:
             plain.show(batch, packet.last, matched)
         if group.attached:

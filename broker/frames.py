@@ -19,14 +19,11 @@ Spans = tuple[tuple[int, int], ...]
 """Places in a packet, `start` to `stop`."""
 
 
-def spans_of(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
+def spans_of(matched: list[list[int]]) -> dict[int, Spans]:
     """For each subscription the places that it matches: neighbours are compared once, for all of them."""
-    found: dict[int, list[tuple[int, int]]] = {}
     if matched.count(matched[0]) == len(matched):  # as most often
-        every = len(matched)
-        for key in matched[0]:
-            found[key] = [(0, every)]
-        return found
+        return dict.fromkeys(matched[0], ((0, len(matched)),))
+    found: dict[int, list[tuple[int, int]]] = {}
     changes = (place for place, (one, next) in enumerate(pairwise(matched), 1) if one is not next and one != next)
     starts = [0, *changes, len(matched)]
     for start, stop in pairwise(starts):
@@ -39,7 +36,7 @@ def spans_of(matched: list[list[int]]) -> dict[int, list[tuple[int, int]]]:
                 spans[-1] = (spans[-1][0], stop)
             else:
                 spans.append(span)
-    return found
+    return {key: tuple(spans) for key, spans in found.items()}
 
 
 def places_of(spans: Sequence[tuple[int, int]]) -> Sequence[int]:
