@@ -358,6 +358,25 @@ pair(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
     return made;
 }
 
+PyDoc_STRVAR(number_doc, "number(field, events, stream, seqs): give each event its id, as a bare pair, in that field of it");
+
+static PyObject *
+number(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
+{
+    descrsetfunc set = count == 4 ? Py_TYPE(given[0])->tp_descr_set : NULL;
+    if (set == NULL || !PyList_CheckExact(given[1]) || !PyList_CheckExact(given[3])
+        || PyList_GET_SIZE(given[1]) != PyList_GET_SIZE(given[3]))
+        return PyErr_Format(PyExc_TypeError, "number(field, events, stream, seqs), as many seqs as events");
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(given[1]); at++) {
+        PyObject *id = PyTuple_Pack(2, given[2], PyList_GET_ITEM(given[3], at));
+        int failed = id == NULL || set(given[0], PyList_GET_ITEM(given[1], at), id);
+        Py_XDECREF(id);
+        if (failed)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 /* Decoding ------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -590,6 +609,7 @@ loose(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
 
 static PyMethodDef methods[] = {
     {"pair", (PyCFunction)(void (*)(void))pair, METH_FASTCALL, pair_doc},
+    {"number", (PyCFunction)(void (*)(void))number, METH_FASTCALL, number_doc},
     {"loose", (PyCFunction)(void (*)(void))loose, METH_FASTCALL, loose_doc},
     {NULL, NULL, 0, NULL},
 };

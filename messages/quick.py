@@ -12,7 +12,9 @@ all events go the way of all others; docs/performance.md tells how much slower t
 
 from collections import deque
 from collections.abc import Set
+from itertools import repeat
 from struct import pack
+from typing import Any
 
 from gossamer.messages.event import PLAIN_BYTES_MAX, Attributes, check_sizes, is_plain, known_names
 from gossamer.messages.ids import EventId, StreamId
@@ -63,13 +65,19 @@ def _pair(kind: type[EventId], stream: StreamId, seq: int) -> EventId:
     return tuple.__new__(kind, (stream, seq))
 
 
+def plain_number(field: Any, events: list[Any], stream: StreamId, seqs: list[int]) -> None:
+    """Give each event its id, as a bare pair, in that field of it (a descriptor): as many seqs as events."""
+    deque(map(field.__set__, events, zip(repeat(stream), seqs, strict=True)), maxlen=0)
+
+
 try:
     from gossamer.messages._quick import Outbox as Outbox
     from gossamer.messages._quick import loose
+    from gossamer.messages._quick import number as number
     from gossamer.messages._quick import pair as pair
 except ImportError:
     COMPILED = False
-    Outbox, pair = PlainOutbox, _pair  # type: ignore[assignment, misc]
+    Outbox, pair, number = PlainOutbox, _pair, plain_number  # type: ignore[assignment, misc]
 else:
     COMPILED = True
 """`pair(EventId, stream, seq)`: an id, in a third of the time of its own constructor."""

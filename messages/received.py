@@ -6,9 +6,7 @@ collector of garbage with as many objects to visit. So a run of events is decode
 they are, and the ids as bare pairs; the first look at either makes it what it is, and keeps that.
 """
 
-from collections import deque
 from collections.abc import Sequence
-from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +16,7 @@ from gossamer.messages.errors import PeerError
 from gossamer.messages.event import Attributes, Content, Event
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import seqs_of
+from gossamer.messages.quick import number
 
 EMPTY = msgspec.Raw(msgspec.msgpack.encode({}))
 
@@ -106,5 +105,5 @@ def decode_received(stream: StreamId, ranges: Sequence[tuple[int, int]], blob: b
         events = _run.decode(b"\xdd" + len(seqs).to_bytes(4, "big") + blob)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise PeerError(f"run of {stream}: {error}") from None
-    deque(map(_set_id, events, zip(repeat(stream), seqs, strict=False)), maxlen=0)
+    number(_id, events, stream, seqs)
     return events

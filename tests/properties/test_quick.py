@@ -11,7 +11,7 @@ from gossamer.messages.errors import PeerError
 from gossamer.messages.event import KEY_LENGTH_MAX, Content, check_content, known_names
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import Packet, encode_content, pack, pack_encoded
-from gossamer.messages.quick import COMPILED, Outbox, PlainOutbox, everyday, pair
+from gossamer.messages.quick import COMPILED, Outbox, PlainOutbox, everyday, number, pair, plain_number
 from strategies import contents
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="messages/_quick.c is not compiled: pip install -e . does it")
@@ -132,6 +132,28 @@ def test_as_many_attributes_as_there_may_be(many: int) -> None:
 )
 def test_what_is_not_everyday_goes_the_way_of_all_others(key: Any, time_ns: Any, found: Any, body: Any) -> None:
     assert encoded_by(Outbox(), key, time_ns, found, body) is None
+
+
+class Numbered:
+    __slots__ = ("id",)
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), max_size=5))
+def test_events_are_numbered_alike(seqs: list[int]) -> None:
+    field: Any = Numbered.id  # type: ignore[attr-defined]
+    one, other = ([Numbered() for _ in seqs] for _ in range(2))
+    number(field, one, A, seqs)
+    plain_number(field, other, A, seqs)
+    assert [each.id for each in one] == [each.id for each in other] == [(A, seq) for seq in seqs]
+
+
+def test_there_are_as_many_numbers_as_events() -> None:
+    field: Any = Numbered.id  # type: ignore[attr-defined]
+    for wrong in ((), (field, [], A), (7, [], A, []), (field, [Numbered()], A, []), (field, (), A, ())):
+        with pytest.raises(TypeError):
+            number(*wrong)
+    with pytest.raises(TypeError):
+        number(field, [object()], A, [0])
 
 
 def agree(packet: Packet, wanted: frozenset[str], trusted: bool) -> bool:
