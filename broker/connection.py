@@ -31,7 +31,17 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 class Connection:
     """One end of it."""
 
-    __slots__ = ("_descriptor", "_socket", "_zmtp", "gone", "heard_at", "moved", "waiting", "watched")
+    __slots__ = (
+        "_descriptor",
+        "_socket",
+        "_zmtp",
+        "gone",
+        "heard_at",
+        "moved",
+        "unfinished_bytes",
+        "waiting",
+        "watched",
+    )
 
     def __init__(self, connected: socket.socket, kind: Kind, bytes_max: int, now: float) -> None:
         connected.setblocking(False)
@@ -50,6 +60,8 @@ class Connection:
         self.heard_at = now
         self.moved = False
         """Something has come, or of what waited something has left, since whoever looks at this has looked."""
+        self.unfinished_bytes = 0
+        """Kept of a message that is not whole yet."""
         self.watched = False
         """Whether somebody looks for room."""
         with suppress(OSError):  # gone already: that is noticed when it is read
@@ -85,6 +97,7 @@ class Connection:
             except PeerError:
                 self._fail()
                 raise
+            self.unfinished_bytes = zmtp.unfinished_bytes
             if zmtp.answers:
                 if not self.waiting:  # else it has signs of life to read, and who reads none is not sent any more
                     self.waiting.append(zmtp.answers)

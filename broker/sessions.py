@@ -104,7 +104,13 @@ class Sessions:
         self.deliveries = Deliveries(self.limits.log_bytes_max, self.counters)
         self.journal = Journal(0)
         # What is a little too large gets an answer; what is far too large is not even read.
-        self._door = Door(bind, 2 * self.limits.message_bytes_max, 2 * self.limits.sessions_max, self._complain)
+        self._door = Door(
+            bind,
+            2 * self.limits.message_bytes_max,
+            2 * self.limits.sessions_max,
+            self._complain,
+            unfinished_bytes_max=self.limits.unfinished_bytes_max,
+        )
         try:
             self.address = advertised(self._door.address, advertise)
         except UsageError:
