@@ -39,7 +39,10 @@ UNFINISHED_BYTES_MAX = 256 * 2**20
 UNFINISHED_S = 5.0
 """Whoever takes longer over a message has to make room for others, if there is none."""
 WAITING_MAX = 20_000
-"""Whoever takes none of so many pieces is cut off. What is large is bounded by its window before that."""
+"""Whoever takes none of so many pieces is cut off."""
+WAITING_BYTES_MAX = 64 * 2**20
+"""And besides a window of so many bytes. What is large is bounded by the window before that, unless somebody says that
+it has taken what it has not; but when there is room in the window, each of its subscriptions is sent something."""
 
 
 class Door:
@@ -53,10 +56,11 @@ class Door:
         complain: Callable[[str], None],
         *,
         unfinished_bytes_max: int = UNFINISHED_BYTES_MAX,
+        window_bytes: int = 0,
     ) -> None:
         """It listens at once. Messages of more than `bytes_max` are not read, and more than `connections_max` are not
         let in; of all those that are not whole `unfinished_bytes_max` are kept; `complain` hears of those whose
-        connection had to be ended."""
+        connection had to be ended. `window_bytes` may be under way to each."""
         host, port = split(bind)
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
         both = host == "[::]" and socket.has_dualstack_ipv6()  # who listens everywhere is dialled by either
@@ -74,6 +78,7 @@ class Door:
         self._bytes_max = bytes_max
         self._connections_max = connections_max
         self._unfinished_bytes_max = unfinished_bytes_max
+        self._window_bytes = window_bytes
         self._complain = complain
         self._poll: Poll | None = None
         self._accept_at = 0.0
@@ -228,7 +233,8 @@ class Door:
     def look_after(self, connection: Connection) -> bool:
         """Of one that not all was sent to at once: look for room while something waits for it. Whether it is there
         still."""
-        if connection.gone or len(connection.waiting) > WAITING_MAX:
+        too_much = WAITING_BYTES_MAX + self._window_bytes
+        if connection.gone or len(connection.waiting) > WAITING_MAX or connection.waiting_bytes > too_much:
             self.drop(connection)
             return False
         if connection.stuck is not connection.watched and self._poll is not None:

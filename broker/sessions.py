@@ -110,6 +110,7 @@ class Sessions:
             2 * self.limits.sessions_max,
             self._complain,
             unfinished_bytes_max=self.limits.unfinished_bytes_max,
+            window_bytes=self.limits.window_bytes,
         )
         try:
             self.address = advertised(self._door.address, advertise)
@@ -566,7 +567,7 @@ class Sessions:
     # Inside ---------------------------------------------------------------------------------------------------------
 
     def _on_stuck(self, session: Session) -> None:
-        """Not all that was sent to it is on its way; whoever takes none of ten thousand is cut off."""
+        """Not all that was sent to it is on its way; whoever takes none of too much is cut off."""
         if not self._door.look_after(session.place):
             self._lost.append(session)
 

@@ -218,6 +218,7 @@ def test_what_the_kernel_does_not_take_waits_and_comes_in_order():
     until(all_came)
     assert came == frames
     assert not one.waiting
+    assert one.waiting_bytes == 0
     one.close()
     other.close()
 
@@ -251,18 +252,24 @@ def test_one_that_is_closed_is_over_whoever_else_has_a_descriptor_of_it():
     other.close()
 
 
-def test_who_takes_nothing_is_cut_off_in_the_end(open_door, monkeypatch):
-    monkeypatch.setattr(doors, "WAITING_MAX", 50)
+@pytest.mark.parametrize(("limit", "most"), [("WAITING_MAX", 50), ("WAITING_BYTES_MAX", 1_000_000)])
+def test_who_takes_nothing_is_cut_off_in_the_end(open_door, monkeypatch, limit, most):
+    monkeypatch.setattr(doors, limit, most)
+    open_door.door._window_bytes = 1_000_000
     deaf = dial(open_door.door.address, BYTES_MAX, 5.0)
     deaf.send(b"x")
     open_door.until(lambda: (deaf.receive(), open_door.came)[1])
     (connection,) = open_door.door.connections
-    there = True
+    there, waiting, waiting_bytes = True, 0, 0
     for _ in range(1_000):
-        there = connection.send(b"y" * 100_000) or open_door.door.look_after(connection)
+        connection.send(b"y" * 100_000)
+        waiting, waiting_bytes = len(connection.waiting), connection.waiting_bytes
+        assert waiting_bytes == sum(map(len, connection.waiting))
+        there = open_door.door.look_after(connection)
         if not there:
             break
     assert not there
+    assert waiting in (51, 52) or waiting_bytes > 2_000_000 > waiting_bytes - 100_009, "not before"
     assert open_door.door.connections == {}
     deaf.close()
 
