@@ -60,7 +60,7 @@ class Session:
     """One client, as long as it is here."""
 
     __slots__ = (
-        "_counters", "_on_stuck", "client", "durables", "epoch", "group", "holder", "logged", "place",
+        "_counters", "_on_stuck", "client", "durables", "epoch", "group", "holder", "logged", "parked", "place",
         "safe", "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
     )  # fmt: skip
 
@@ -88,6 +88,8 @@ class Session:
         self.subscribers: dict[int, Subscriber] = {}
         self.durables: dict[int, NodeId] = {}
         """Which of them are durable, and their names."""
+        self.parked = 0
+        """How many subscriptions wait until the events of its group have their order."""
         self.sent_bytes = 0
         self.taken_bytes = 0
         self.window_bytes = window_bytes
