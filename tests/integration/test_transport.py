@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 
 import pytest
 import zmq
@@ -227,6 +228,39 @@ def test_a_broker_that_says_nothing_at_all_is_left(monkeypatch: pytest.MonkeyPat
     silence(monkeypatch)
     with by_hand() as (transport, _):
         until(lambda: transport._epoch > 1)
+
+
+def test_who_is_told_to_come_later_waits_longer_every_time_it_has_asked_all() -> None:
+    assert [transports.retry_s(count, 1) for count in range(8)] == [0.05, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert [transports.retry_s(count, 3) for count in range(8)] == [0.05, 0.05, 0.05, 0.05, 0.1, 0.1, 0.1, 0.2]
+    assert transports.retry_s(10**6, 1) == 1.0
+
+
+def test_a_broker_that_takes_nobody_in_is_asked_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transports, "RETRY_S", 0.01)
+    failures: list[GossamerError] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        transport = to(*listener.getsockname(), failures)
+        transport.start()
+        asked_at = []
+        while not transport.node:
+            accepted, _ = listener.accept()
+            broker = Connection(accepted, "ROUTER", 2**24, 0.0)
+            until(broker.receive)
+            asked_at.append(time.monotonic())
+            if len(asked_at) == 7:
+                broker.send(encode(Welcome(7, "broker", STREAM, 2**20, 2**20, 20.0)))
+                until(lambda: transport.node)
+            else:
+                broker.send(encode(Refusal("closed", "later")))
+                until(lambda here=broker: (here.receive(), here.gone)[1])
+                broker.close()
+        waited_s = [after - before for before, after in pairwise(asked_at)]
+        assert all(each >= 0.01 * 2**count for count, each in enumerate(waited_s)), waited_s
+        assert transport._turned_away == 0, "and from then on as if nothing had been"
+        transport.close()
+        broker.close()
+    assert failures == []
 
 
 class Subscribing:
