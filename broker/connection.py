@@ -31,7 +31,10 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 class Connection:
     """One end of it."""
 
-    __slots__ = ("_descriptor", "_socket", "_zmtp", "gone", "heard_at", "moved", "waiting", "watched")
+    __slots__ = (
+        "_descriptor", "_socket", "_zmtp", "gone", "heard_at", "moved", "unfinished_bytes", "waiting", "waiting_bytes",
+        "watched",
+    )  # fmt: skip
 
     def __init__(self, connected: socket.socket, kind: Kind, bytes_max: int, now: float) -> None:
         connected.setblocking(False)
@@ -45,11 +48,14 @@ class Connection:
         self._zmtp = Zmtp(kind, bytes_max)
         self.waiting: deque[bytes | memoryview] = deque()
         """What the kernel did not take yet, in pieces: a frame is one or two of them."""
+        self.waiting_bytes = 0
         self.gone = False
         """It is over, nothing comes or goes any more, and whoever uses it is to close it."""
         self.heard_at = now
         self.moved = False
         """Something has come, or of what waited something has left, since whoever looks at this has looked."""
+        self.unfinished_bytes = 0
+        """Kept of a message that is not whole yet."""
         self.watched = False
         """Whether somebody looks for room."""
         with suppress(OSError):  # gone already: that is noticed when it is read
@@ -85,9 +91,11 @@ class Connection:
             except PeerError:
                 self._fail()
                 raise
+            self.unfinished_bytes = zmtp.unfinished_bytes
             if zmtp.answers:
                 if not self.waiting:  # else it has signs of life to read, and who reads none is not sent any more
                     self.waiting.append(zmtp.answers)
+                    self.waiting_bytes = len(zmtp.answers)
                     self.flush()
                 zmtp.answers = b""
             elif not was_ready and zmtp.ready:
@@ -101,7 +109,9 @@ class Connection:
         size, waiting = len(frame), self.waiting
         if waiting or size > JOIN_BYTES_MAX or not self._zmtp.ready:
             if not self.gone:
-                waiting += (header(size), frame)
+                head = header(size)
+                waiting += (head, frame)
+                self.waiting_bytes += len(head) + size
                 if len(waiting) == 2:
                     self.flush()
             return not waiting and not self.gone
@@ -115,6 +125,7 @@ class Connection:
             return False
         if sent < len(data):
             waiting.append(memoryview(data)[sent:])
+            self.waiting_bytes = len(data) - sent
         return not waiting
 
     def flush(self) -> None:
@@ -130,6 +141,7 @@ class Connection:
                 self._fail()
                 return
             self.moved = True
+            self.waiting_bytes -= sent
             while waiting and sent >= len(waiting[0]):
                 sent -= len(waiting.popleft())
             if sent:
@@ -139,6 +151,7 @@ class Connection:
     def _fail(self) -> None:
         self.gone = True
         self.waiting.clear()
+        self.waiting_bytes = 0
 
     def close(self) -> None:
         """Let go of it at once, and have the other know: somebody may hold another descriptor of it."""

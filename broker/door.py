@@ -3,6 +3,10 @@
 Whoever has just come is a *stranger*, until it has a session, and again when that is over. Anybody can open thousands
 of connections and say nothing, or a byte now and then. So a stranger is not listened to for long; and when there is no
 room for one more, the one that has been a stranger for longest makes room.
+
+Who has said hello can still begin a large message on each of its connections, and never end it. What all of them have
+half sent is bounded. When it is too much, whoever takes long over its message is cut off, the one that began first; if
+nobody does, the one that asks for more: to cut off those that began first would keep everybody from coming to an end.
 """
 
 import errno
@@ -30,16 +34,33 @@ FULL_S = 0.5
 FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 STRANGER_S = 5.0
 """How long one may take to say hello."""
+UNFINISHED_BYTES_MAX = 256 * 2**20
+"""Of all the messages that are not whole yet."""
+UNFINISHED_S = 5.0
+"""Whoever takes longer over a message has to make room for others, if there is none."""
 WAITING_MAX = 20_000
-"""Whoever takes none of so many pieces is cut off. What is large is bounded by its window before that."""
+"""Whoever takes none of so many pieces is cut off."""
+WAITING_BYTES_MAX = 64 * 2**20
+"""And besides a window of so many bytes. What is large is bounded by the window before that, unless somebody says that
+it has taken what it has not; but when there is room in the window, each of its subscriptions is sent something."""
 
 
 class Door:
     """Used by one thread."""
 
-    def __init__(self, bind: str, bytes_max: int, connections_max: int, complain: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        bind: str,
+        bytes_max: int,
+        connections_max: int,
+        complain: Callable[[str], None],
+        *,
+        unfinished_bytes_max: int = UNFINISHED_BYTES_MAX,
+        window_bytes: int = 0,
+    ) -> None:
         """It listens at once. Messages of more than `bytes_max` are not read, and more than `connections_max` are not
-        let in; `complain` hears of those whose connection had to be ended."""
+        let in; of all those that are not whole `unfinished_bytes_max` are kept; `complain` hears of those whose
+        connection had to be ended. `window_bytes` may be under way to each."""
         host, port = split(bind)
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
         both = host == "[::]" and socket.has_dualstack_ipv6()  # who listens everywhere is dialled by either
@@ -56,6 +77,8 @@ class Door:
         self.address = f"tcp://{f'[{bound[0]}]' if family == socket.AF_INET6 else bound[0]}:{bound[1]}"
         self._bytes_max = bytes_max
         self._connections_max = connections_max
+        self._unfinished_bytes_max = unfinished_bytes_max
+        self._window_bytes = window_bytes
         self._complain = complain
         self._poll: Poll | None = None
         self._accept_at = 0.0
@@ -63,6 +86,9 @@ class Door:
         self.connections: dict[Connection, None] = {}
         self._strangers: dict[Connection, float] = {}
         """Since when they are, in this order."""
+        self._unfinished: dict[Connection, tuple[float, int]] = {}
+        """Those with a message that is not whole: since when, in this order, and how much of it is here."""
+        self._unfinished_bytes = 0
         self.unread: dict[Connection, list[Message]] = {}
         """What has come and was not taken yet: until it is, no more is read of them."""
         self._passed_over: dict[object, int] = {}
@@ -109,8 +135,32 @@ class Door:
                 for message in messages:
                     taken_bytes += len(message[-1])
                     yield connection, message
+                if connection.unfinished_bytes or self._unfinished:
+                    for other in self._bound_unfinished(connection, bool(messages), now):
+                        yield other, None
             if (connection.gone or connection.waiting or connection.watched) and not self.look_after(connection):
                 yield connection, None
+
+    def _bound_unfinished(self, connection: Connection, anew: bool, now: float) -> Iterator[Connection]:
+        """Something of this one was read, with (`anew`) the end of a message. Who else has to be cut off for that."""
+        if anew or connection.gone or not connection.unfinished_bytes:
+            self._settle(connection)
+        if connection.gone or not connection.unfinished_bytes:
+            return
+        since, before = self._unfinished.get(connection, (now, 0))
+        self._unfinished[connection] = since, connection.unfinished_bytes
+        self._unfinished_bytes += connection.unfinished_bytes - before
+        while self._unfinished_bytes > self._unfinished_bytes_max:
+            self._complain(f"messages that are not whole have {self._unfinished_bytes} bytes: one is cut off")
+            first, (since, _) = next(iter(self._unfinished.items()))
+            if since + UNFINISHED_S > now or first is connection:
+                self.drop(connection)
+                return
+            self.drop(first)
+            yield first
+
+    def _settle(self, connection: Connection) -> None:
+        self._unfinished_bytes -= self._unfinished.pop(connection, (0.0, 0))[1]
 
     def _receive_unread(self) -> Iterator[tuple[Connection, Message | None]]:
         for connection, messages in list(self.unread.items()):
@@ -183,7 +233,8 @@ class Door:
     def look_after(self, connection: Connection) -> bool:
         """Of one that not all was sent to at once: look for room while something waits for it. Whether it is there
         still."""
-        if connection.gone or len(connection.waiting) > WAITING_MAX:
+        too_much = WAITING_BYTES_MAX + self._window_bytes
+        if connection.gone or len(connection.waiting) > WAITING_MAX or connection.waiting_bytes > too_much:
             self.drop(connection)
             return False
         if connection.stuck is not connection.watched and self._poll is not None:
@@ -197,6 +248,7 @@ class Door:
             del self.connections[connection]
             self._strangers.pop(connection, None)
             self.unread.pop(connection, None)
+            self._settle(connection)
             if self._poll is not None:
                 self._poll.unregister(connection)
             connection.close()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from gossamer.broker.catching_up import LOG_BYTES_MAX
 from gossamer.broker.connection import Connection
 from gossamer.broker.counters import Counters
+from gossamer.broker.door import UNFINISHED_BYTES_MAX
 from gossamer.broker.subscriber import Subscriber
 from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import NodeId, StreamId
@@ -30,6 +31,8 @@ class ClientLimits:
     buffer_events_max: int = 100_000
     """Of one subscription's queue."""
     message_bytes_max: int = FRAME_BYTES_MAX
+    unfinished_bytes_max: int = UNFINISHED_BYTES_MAX
+    """Of messages that are not whole yet, all clients together."""
     window_bytes: int = 4 * 2**20
     """Under way to one client and not yet taken by it."""
     log_bytes_max: int = LOG_BYTES_MAX
@@ -46,13 +49,18 @@ class ClientLimits:
         for name, most in MOST.items():
             if getattr(self, name) > most:
                 raise UsageError(f"{name} must be at most {most}, not {getattr(self, name)}")
+        if self.unfinished_bytes_max < 2 * self.message_bytes_max:
+            raise UsageError(
+                f"unfinished_bytes_max must be at least twice message_bytes_max ({self.message_bytes_max}), "
+                f"not {self.unfinished_bytes_max}"
+            )
 
 
 class Session:
     """One client, as long as it is here."""
 
     __slots__ = (
-        "_counters", "_on_stuck", "client", "durables", "epoch", "group", "holder", "logged", "place",
+        "_counters", "_on_stuck", "client", "durables", "epoch", "group", "holder", "logged", "parked", "place",
         "safe", "sent_bytes", "stream", "subscribers", "taken_bytes", "told", "welcomed", "window_bytes",
     )  # fmt: skip
 
@@ -80,6 +88,8 @@ class Session:
         self.subscribers: dict[int, Subscriber] = {}
         self.durables: dict[int, NodeId] = {}
         """Which of them are durable, and their names."""
+        self.parked = 0
+        """How many subscriptions wait until the events of its group have their order."""
         self.sent_bytes = 0
         self.taken_bytes = 0
         self.window_bytes = window_bytes

@@ -104,7 +104,14 @@ class Sessions:
         self.deliveries = Deliveries(self.limits.log_bytes_max, self.counters)
         self.journal = Journal(0)
         # What is a little too large gets an answer; what is far too large is not even read.
-        self._door = Door(bind, 2 * self.limits.message_bytes_max, 2 * self.limits.sessions_max, self._complain)
+        self._door = Door(
+            bind,
+            2 * self.limits.message_bytes_max,
+            2 * self.limits.sessions_max,
+            self._complain,
+            unfinished_bytes_max=self.limits.unfinished_bytes_max,
+            window_bytes=self.limits.window_bytes,
+        )
         try:
             self.address = advertised(self._door.address, advertise)
         except UsageError:
@@ -192,10 +199,7 @@ class Sessions:
                 self._acknowledge(session)
             self._published.clear()
         if self._parked:
-            parked, self._parked = self._parked, []
-            for session, message in parked:
-                if session.place in self._sessions:
-                    yield from self._on_subscribe(session, message)
+            yield from self._subscribe_parked()
         for session in self._lost:
             self._end(session, now)
         self._lost.clear()
@@ -458,23 +462,40 @@ class Sessions:
 
     def _on_subscribe(self, session: Session, message: Subscribe) -> Iterable[Input]:
         limits, known = self.limits, session.subscribers.get(message.sub)
-        if self.order is not None and not self.order.ready(session.group):
-            self._parked.append((session, message))
-            return ()
         reason = None
         if len(message.selector) > limits.selector_length_max:
             reason = f"a selector has at most {limits.selector_length_max} characters, not {len(message.selector)}"
         elif message.buffer > limits.buffer_events_max:
             reason = f"a buffer holds at most {limits.buffer_events_max} events, not {message.buffer}"
-        elif known is None and len(session.subscribers) + self.durables.asked_by(session) >= limits.subscriptions_max:
+        elif known is None and self._subscriptions(session) >= limits.subscriptions_max:
             reason = f"a client has at most {limits.subscriptions_max} subscriptions"
         if reason is not None:
             self._refuse(session.place, "limit", reason, message.sub)
+            return ()
+        if self.order is not None and not self.order.ready(session.group):
+            self._parked.append((session, message))
+            session.parked += 1
             return ()
         if message.durable is not None and known is None:
             return self.durables.ask(session, message, message.durable)
         self.subscribe(session, message)
         return ()
+
+    def _subscriptions(self, session: Session) -> int:
+        """How many it has, or waits for."""
+        return len(session.subscribers) + session.parked + self.durables.asked_by(session)
+
+    def _subscribe_parked(self) -> Iterator[Input]:
+        assert self.order is not None
+        parked, self._parked = self._parked, []
+        for session, message in parked:
+            if self._sessions.get(session.place) is not session:
+                continue
+            if self.order.ready(session.group):
+                session.parked -= 1
+                yield from self._on_subscribe(session, message)
+            else:
+                self._parked.append((session, message))
 
     def subscribe(self, session: Session, message: Subscribe, had: Had | None = None) -> bool:
         known = session.subscribers.get(message.sub)
@@ -560,7 +581,7 @@ class Sessions:
     # Inside ---------------------------------------------------------------------------------------------------------
 
     def _on_stuck(self, session: Session) -> None:
-        """Not all that was sent to it is on its way; whoever takes none of ten thousand is cut off."""
+        """Not all that was sent to it is on its way; whoever takes none of too much is cut off."""
         if not self._door.look_after(session.place):
             self._lost.append(session)
 

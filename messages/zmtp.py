@@ -51,7 +51,7 @@ class Zmtp:
 
     __slots__ = (
         "_begun", "_bytes_max", "_flags", "_greeted", "_long", "_parts", "_parts_bytes", "_peer",
-        "answers", "missing", "opening", "ready",
+        "answers", "missing", "opening", "ready", "unfinished_bytes",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, bytes_max: int) -> None:
@@ -65,6 +65,8 @@ class Zmtp:
         """Whether the other has said what it is: before that it must not be sent messages."""
         self.missing = 0
         """How many bytes of a long frame are yet to come."""
+        self.unfinished_bytes = 0
+        """How many are kept here of a message that is not whole yet."""
         self._peer = b"DEALER" if kind == "ROUTER" else b"ROUTER"
         self._bytes_max = bytes_max
         self._greeted = False
@@ -83,6 +85,7 @@ class Zmtp:
             at = min(self.missing, len(data))
             self._long += data if at == len(data) else data[:at]
             self.missing -= at
+            self.unfinished_bytes += at
             if self.missing:
                 return messages
             self._take(self._flags, bytes(self._long), messages)
@@ -106,6 +109,7 @@ class Zmtp:
                 self._check(flags, size)
                 self._flags, self.missing = flags, at - len(data)
                 self._long += data[start:]
+                self.unfinished_bytes = self._parts_bytes + len(self._long)
                 return messages
             if flags & ~LONG or self._parts:
                 self._check(flags, size)
@@ -146,12 +150,13 @@ class Zmtp:
     def _take(self, flags: int, body: bytes, messages: list[Message]) -> None:
         if flags & COMMAND:
             self._obey(body)
-            return
-        self._parts.append(body)
-        self._parts_bytes += len(body)
-        if not flags & MORE:
-            messages.append(self._parts)
-            self._parts, self._parts_bytes = [], 0
+        else:
+            self._parts.append(body)
+            self._parts_bytes += len(body)
+            if not flags & MORE:
+                messages.append(self._parts)
+                self._parts, self._parts_bytes = [], 0
+        self.unfinished_bytes = self._parts_bytes
 
     def _obey(self, body: bytes) -> None:
         if len(body) <= body[0]:

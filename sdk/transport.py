@@ -79,7 +79,7 @@ TAKEN_S = 0.5
 """How often it is told how far durable subscriptions are."""
 SILENCE_S = 8.0
 HELLO_S = 2.0
-RETRY_S = 0.05
+RETRY_S, RETRY_MAX_S = 0.05, 1.0
 GRACE_MS, GRACE_MAX_MS = 20, 400
 """So long the application's loop has the first go at what has come; the longer the more often it was there."""
 CLOSE_S, FINISH_S = 1.0, 0.2
@@ -160,6 +160,8 @@ class Transport:
         """The groups by interest, as the broker told."""
         self.failure: GossamerError | None = None
         self._refused = ""
+        self._turned_away = 0
+        """How often we were told to come again later, since there was a session."""
 
         self.outgoing = Outgoing(spool)
         self._hurried = False
@@ -455,7 +457,7 @@ class Transport:
     def _reopen(self) -> None:
         """This broker does not answer: leave it, and try the next before long."""
         now = time.monotonic()
-        self._open_at = now if self._welcomed else now + RETRY_S
+        self._open_at = now if self._welcomed else now + retry_s(self._turned_away, len(self._urls))
         if self._welcomed:
             self._lost_at = now
             self._welcomed = False
@@ -477,6 +479,7 @@ class Transport:
         if welcome.epoch != self._epoch:
             return
         self._welcomed = True
+        self._turned_away = 0
         self.reconnects += 1
         self._heard_at = self._pinged_at = now
         self.node = welcome.node
@@ -503,6 +506,7 @@ class Transport:
                 del self._receivers[refusal.sub]
         elif refusal.code == "closed":  # for now: it may be joining, or leaving
             self._refused = f" ({refusal.reason})"
+            self._turned_away += 1
             self._reopen()
         else:
             raise error
@@ -648,6 +652,11 @@ class Transport:
     def _send(self, message: FromClient) -> None:
         if self._connection is not None:  # without one there is no session
             self._connection.send(encode(message))
+
+
+def retry_s(turned_away: int, urls: int) -> float:
+    """How long to wait for the next: each is asked once without delay, and then half as often every time."""
+    return float(min(RETRY_MAX_S, RETRY_S * 2 ** min(16, max(0, turned_away - 1) // urls)))
 
 
 _running: "weakref.WeakSet[Transport]" = weakref.WeakSet()

@@ -20,7 +20,7 @@ from gossamer.broker.door import Door
 from gossamer.broker.poll import READ, Poll
 from gossamer.broker.sessions import Sessions
 from gossamer.messages.errors import UsageError
-from gossamer.messages.zmtp import Zmtp
+from gossamer.messages.zmtp import Zmtp, header
 from processes import until
 
 BYTES_MAX = 2**24
@@ -218,6 +218,7 @@ def test_what_the_kernel_does_not_take_waits_and_comes_in_order():
     until(all_came)
     assert came == frames
     assert not one.waiting
+    assert one.waiting_bytes == 0
     one.close()
     other.close()
 
@@ -251,20 +252,87 @@ def test_one_that_is_closed_is_over_whoever_else_has_a_descriptor_of_it():
     other.close()
 
 
-def test_who_takes_nothing_is_cut_off_in_the_end(open_door, monkeypatch):
-    monkeypatch.setattr(doors, "WAITING_MAX", 50)
+@pytest.mark.parametrize(("limit", "most"), [("WAITING_MAX", 50), ("WAITING_BYTES_MAX", 1_000_000)])
+def test_who_takes_nothing_is_cut_off_in_the_end(open_door, monkeypatch, limit, most):
+    monkeypatch.setattr(doors, limit, most)
+    open_door.door._window_bytes = 1_000_000
     deaf = dial(open_door.door.address, BYTES_MAX, 5.0)
     deaf.send(b"x")
     open_door.until(lambda: (deaf.receive(), open_door.came)[1])
     (connection,) = open_door.door.connections
-    there = True
+    there, waiting, waiting_bytes = True, 0, 0
     for _ in range(1_000):
-        there = connection.send(b"y" * 100_000) or open_door.door.look_after(connection)
+        connection.send(b"y" * 100_000)
+        waiting, waiting_bytes = len(connection.waiting), connection.waiting_bytes
+        assert waiting_bytes == sum(map(len, connection.waiting))
+        there = open_door.door.look_after(connection)
         if not there:
             break
     assert not there
+    assert waiting in (51, 52) or waiting_bytes > 2_000_000 > waiting_bytes - 100_009, "not before"
     assert open_door.door.connections == {}
     deaf.close()
+
+
+@pytest.fixture
+def publishers(open_door):
+    """Some that are met, where no more than 200,000 bytes may be half sent."""
+    open_door.door._unfinished_bytes_max = 200_000
+    dialled = [dial(open_door.door.address, BYTES_MAX, 5.0) for _ in range(4)]
+    for each in dialled:
+        each.send(b"met")
+    open_door.until(lambda: ([each.receive() for each in dialled], len(open_door.came) == len(dialled))[1])
+    open_door.came.clear()
+    yield dialled
+    for each in dialled:
+        each.close()
+
+
+SIZE, HALF = 120_000, 60_000
+
+
+def half_send(open_door, publisher) -> None:
+    before = open_door.door._unfinished_bytes
+    publisher._socket.sendall(header(SIZE) + bytes(HALF))
+    open_door.until(lambda: open_door.gone or open_door.door._unfinished_bytes == before + HALF)
+
+
+def test_when_too_much_is_half_sent_the_one_that_adds_to_it_is_cut_off_and_the_others_come_to_their_end(
+    open_door, publishers
+):
+    *first, last = publishers
+    for each in first:
+        half_send(open_door, each)
+    last._socket.sendall(header(SIZE) + bytes(HALF))
+    open_door.until(lambda: (last.receive(), last.gone)[1])
+    assert len(open_door.complaints) == open_door.gone == 1
+    for each in first:
+        each._socket.sendall(bytes(SIZE - HALF))
+        open_door.until(lambda: open_door.came.pop() == bytes(SIZE) if open_door.came else False)
+    assert (open_door.door._unfinished, open_door.door._unfinished_bytes, open_door.gone) == ({}, 0, 1)
+
+
+def test_when_too_much_is_half_sent_those_that_take_long_over_it_make_room(open_door, publishers, monkeypatch):
+    *slow, quick = publishers
+    for each in slow:
+        half_send(open_door, each)
+    slow[0]._socket.sendall(bytes(SIZE - HALF) + header(SIZE) + bytes(HALF))  # and begins another, as the last of them
+    open_door.until(lambda: open_door.came and open_door.door._unfinished_bytes == 3 * HALF)
+    monkeypatch.setattr(doors, "UNFINISHED_S", 0.0)
+    quick._socket.sendall(header(SIZE) + bytes(HALF))
+    open_door.until(lambda: open_door.gone)
+    quick._socket.sendall(bytes(SIZE - HALF))
+    open_door.until(lambda: len(open_door.came) == 2)
+    until(lambda: (slow[1].receive(), slow[1].gone)[1])
+    assert [(each.receive(), each.gone)[1] for each in (slow[0], slow[2], quick)] == [False] * 3
+    assert (len(open_door.complaints), open_door.gone) == (1, 1)
+
+
+def test_who_is_gone_has_nothing_half_sent_any_more(open_door, publishers):
+    half_send(open_door, publishers[0])
+    publishers[0].close()
+    open_door.until(lambda: open_door.gone)
+    assert (open_door.door._unfinished, open_door.door._unfinished_bytes) == ({}, 0)
 
 
 def test_without_descriptors_strangers_make_room_first(open_door):

@@ -120,6 +120,39 @@ def test_those_that_are_being_attached_count_as_well(start, tmp_path):
         assert [(each.code, each.sub) for each in refused] == [("limit", 2), ("limit", 3), ("limit", 4)]
 
 
+class Unordered:
+    """An order that there is none of yet."""
+
+    is_there = False
+    full = False
+
+    def ready(self, _: str) -> bool:
+        return self.is_there
+
+
+def test_those_that_wait_for_an_order_count_as_well(start):
+    runtime = start(subscriptions_max=3)
+    sessions, order = runtime.clients, Unordered()
+    with Raw(sessions.address) as raw, Raw(sessions.address, "another") as another:
+        raw.enter().say(Subscribe(0, "", 8))
+        raw.hear(Subscribed)
+        another.enter()
+        runtime.ask(lambda: setattr(sessions, "order", order))
+        for sub in range(1, 5):
+            raw.say(Subscribe(sub, "", 8))
+        refused = [raw.hear(Refusal) for _ in range(2)]
+        assert [(each.code, each.sub) for each in refused] == [("limit", 3), ("limit", 4)]
+        another.say(Subscribe(1, "", 8))
+        until(lambda: runtime.ask(lambda: len(sessions._parked)) == 3)
+        another.say(Hello("another", 2, "default"))  # and has none any more
+        another.hear(Welcome)
+        order.is_there = True
+        assert [raw.hear(Subscribed).sub for _ in range(2)] == [1, 2]
+        raw.say(Subscribe(5, "", 8))
+        assert raw.hear(Refusal).sub == 5
+        assert runtime.ask(lambda: (sessions._parked, sessions.figures()["subscriptions"])) == ([], 3)
+
+
 def test_one_session_too_many_is_refused(start):
     runtime = start(sessions_max=1)
     with Raw(runtime.clients.address, "one") as one, Raw(runtime.clients.address, "other") as other:

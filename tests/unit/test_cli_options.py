@@ -71,6 +71,7 @@ def test_an_http_address_may_be_written_in_any_way(given, address):
         ("[clients]\nspeed = 1", r"no setting 'speed' in \[clients\]"),
         ("[clients]\nsessions_max = 0", "sessions_max must be more than 0"),
         ("[clients]\nmessage_bytes_max = 100000000", "message_bytes_max must be at most 16777216"),
+        ("[clients]\nunfinished_bytes_max = 20000000", "unfinished_bytes_max must be at least twice message_bytes_max"),
         ("clients = 3", r"\[clients\] is a table"),
         ('[protocol]\nhops = "x"', "hops = 'x'"),
         ("[protocol]\nhops = 0", "hops must be"),

@@ -182,3 +182,21 @@ def test_rubbish_is_the_peers_fault_and_nothing_else(rubbish, before):
                 assert sum(map(len, message)) <= 2_000
     except PeerError:
         pass
+
+
+def test_what_is_kept_of_a_message_that_is_not_whole_is_counted():
+    zmtp = met()
+    counted = []
+    whole = header(1_000) + bytes(1_000)
+    for piece in (
+        whole[:9],
+        whole[9:300],
+        whole[300:],
+        b"\x01\x05parts",
+        b"\x04\x07\x04PING\0\0",
+        whole[:109],
+        whole[109:] + whole[:50],
+    ):
+        zmtp.receive(piece)
+        counted.append(zmtp.unfinished_bytes)
+    assert counted == [0, 291, 0, 5, 5, 105, 41]
