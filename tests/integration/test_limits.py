@@ -14,11 +14,8 @@ import pytest
 import gossamer
 from gossamer.broker import door as doors
 from gossamer.broker.addresses import split
-from gossamer.broker.runtime import Runtime
 from gossamer.broker.serving import broker as make_broker
 from gossamer.broker.session import ClientLimits
-from gossamer.logger.store import Store
-from gossamer.logger.writer import Writer
 from gossamer.messages.event import Content
 from gossamer.messages.packet import Hole, Packet, pack
 from gossamer.messages.session import (
@@ -33,7 +30,7 @@ from gossamer.messages.session import (
     Welcome,
     encode,
 )
-from gossamer.messages.wire import Data
+from gossamer.messages.wire import Data, Member
 from gossamer.messages.zmtp import GREETING
 from gossamer.protocol.config import Config
 from gossamer.protocol.inputs import Received
@@ -107,11 +104,9 @@ def test_one_subscription_too_many_is_refused(start):
         assert raw.hear(Subscribed).sub == 1, "one that is there may be changed"
 
 
-def test_those_that_are_being_attached_count_as_well(start, tmp_path):
+def test_those_that_are_being_attached_count_as_well(start):
     runtime = start(subscriptions_max=2)
-    logger = Runtime(name="L", store=Writer(Store(f"sqlite:///{tmp_path / 'l.db'}")), peers=(runtime.address,)).start()
-    until(lambda: any(member.logger for member in runtime.members))
-    logger.kill()
+    runtime.ask(lambda: runtime.node.membership.merge(Member("L", "member", 1, logger=True)))  # it is never there
     with Raw(runtime.clients.address) as raw:
         raw.enter()
         for sub in range(5):  # nobody answers, so that none of them begins
