@@ -489,7 +489,7 @@ class Sessions:
         assert self.order is not None
         parked, self._parked = self._parked, []
         for session, message in parked:
-            if self._sessions.get(session.place) is not session:
+            if not self.is_here(session):
                 continue
             if self.order.ready(session.group):
                 session.parked -= 1
@@ -517,6 +517,9 @@ class Sessions:
         return False
 
     def _on_unsubscribe(self, session: Session, message: Unsubscribe) -> Iterable[Input]:
+        waiting = [each for each in self._parked if each[0] is not session or each[1].sub != message.sub]
+        session.parked -= len(self._parked) - len(waiting)
+        self._parked = waiting
         return (
             self.durables.close(session, message.sub, message.forget) if self.unsubscribe(session, message.sub) else ()
         )
@@ -567,7 +570,7 @@ class Sessions:
         return self._node.receiver.retired
 
     def is_here(self, session: Session) -> bool:
-        return session.place in self._sessions
+        return self._sessions.get(session.place) is session
 
     def tell(self, session: Session, message: FromBroker) -> None:
         session.send(encode(message))
@@ -592,7 +595,7 @@ class Sessions:
         outgoing = self._node.sender.streams.get(session.stream)
         sent = max(session.safe, -1 if outgoing is None else outgoing.next - 1)
         told = (sent, session.logged, session.safe)
-        if told != session.told and session.welcomed and session.place in self._sessions:
+        if told != session.told and session.welcomed and self.is_here(session):
             session.told = told
             session.send(encode(Acks(*told)))
 

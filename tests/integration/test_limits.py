@@ -27,6 +27,7 @@ from gossamer.messages.session import (
     Start,
     Subscribe,
     Subscribed,
+    Unsubscribe,
     Welcome,
     encode,
 )
@@ -141,8 +142,11 @@ def test_those_that_wait_for_an_order_count_as_well(start):
         until(lambda: runtime.ask(lambda: len(sessions._parked)) == 3)
         another.say(Hello("another", 2, "default"))  # and has none any more
         another.hear(Welcome)
+        raw.say(Unsubscribe(2))  # which does not begin, and makes room for another
+        raw.say(Subscribe(6, "", 8))
+        until(lambda: runtime.ask(lambda: [message.sub for _, message in sessions._parked]) == [1, 6])
         order.is_there = True
-        assert [raw.hear(Subscribed).sub for _ in range(2)] == [1, 2]
+        assert [raw.hear(Subscribed).sub for _ in range(2)] == [1, 6]
         raw.say(Subscribe(5, "", 8))
         assert raw.hear(Refusal).sub == 5
         assert runtime.ask(lambda: (sessions._parked, sessions.figures()["subscriptions"])) == ([], 3)
