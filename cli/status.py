@@ -5,7 +5,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from gossamer.cli import view
 
@@ -21,5 +20,5 @@ def status(
     if as_json:
         print(json.dumps(found))
     else:
-        Console().print(view.render(found, addresses=True))
+        view.console().print(view.render(found, addresses=True))
     raise typer.Exit(0 if found["healthy"] else 1)

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from gossamer.cli import view
@@ -24,7 +23,7 @@ def top(
     """Watch all members: rates, queues, slow consumers, trouble."""
     if not 0 < interval < float("inf"):
         raise UsageError(f"--interval is more than 0, not {interval:g}")
-    console = Console()
+    console = view.console()
 
     async def look() -> None:
         looks = view.pictures(http, url, timeout, interval)

@@ -8,6 +8,7 @@ do. It begins with the latest that the loggers have; without loggers it has to w
 import asyncio
 import http.client
 import json
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -16,7 +17,7 @@ from contextlib import aclosing
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -51,6 +52,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
+PIPED_WIDTH = 240
 SLOW = ("behind", "queued", "obsoleted", "lost")
 """A consumer that has none of these keeps up."""
 
@@ -128,6 +130,11 @@ async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> A
 
 
 # For people -----------------------------------------------------------------------------------------------------------
+
+
+def console() -> Console:
+    """As wide as the terminal; what goes into a file or a pipe is not cut off."""
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 def render(found: dict[str, Any], addresses: bool = False) -> RenderableType:

@@ -67,6 +67,7 @@ def test_who_has_just_come_is_told_of_the_others_before_their_next_interval(mesh
     until(lambda: len(seen_by(logger.http)["members"]) == 2, "L to know b1")
     told = gossamer("status", "--http", logger.http)
     assert (told.returncode, "healthy" in told.stdout) == (0, True), told.stdout
+    assert "…" not in told.stdout, "what is piped is not cut off"
 
 
 def test_who_is_silent_can_be_expelled_and_nobody_else(mesh: Processes, monkeypatch):
