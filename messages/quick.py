@@ -6,8 +6,10 @@ of other events. Such a one can be checked and put into its packet, or checked a
 whatever is not plainly like that is turned away here, and goes the way of all others, which knows what may be said and
 what is wrong with it. So both ways come to the same, and this one may be left out.
 
+Besides it makes ids, one by one where events are published and for a whole run where they are subscribed to.
+
 It is written in C (messages/_quick.c), since it is about bytes. Where there is no compiler when Gossamer is installed
-all events go the way of all others; docs/performance.md tells how much slower that is.
+all events go the way of all others; docs/decisions/everyday-events.md tells how much slower that is.
 """
 
 from collections import deque

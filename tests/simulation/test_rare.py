@@ -495,25 +495,35 @@ def test_unless_those_that_leave_tell_only_loggers_what_they_promised() -> None:
 ORDERS = durable_id(DEFAULT_GROUP, "orders")
 
 
-def where_it_goes_on(factory: NodeFactory | None) -> int | None:
-    """K and L know a subscription at a, and how far it is, while M is cut off. Then a dies, K and L leave one after the
-    other, and the subscription is taken up at b, where M alone is asked."""
-    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
-    mesh.isolate("M")
+def confirm(mesh: Mesh) -> None:
+    """A durable subscription at a has taken what b published, up to 3."""
     mesh.attach("a", "orders")
     assert mesh.run_until(lambda: ("a", ORDERS) in mesh.applications.epochs, 60.0)
     mesh.publish("b", 6)
     mesh.run(5.0)
     mesh.mark("a", "orders", {"b": 3})
     mesh.run(5.0)
+
+
+def taken_up(mesh: Mesh) -> int | None:
+    """Where it goes on at b."""
+    mesh.attach("b", "orders")
+    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
+    return mesh.world.hosts["b"].node.durables.held[ORDERS].vector.get(mesh.stream("b"))
+
+
+def where_it_goes_on(factory: NodeFactory | None) -> int | None:
+    """K and L know a subscription at a, and how far it is, while M is cut off. Then a dies, K and L leave one after the
+    other, and the subscription is taken up at b, where M alone is asked."""
+    mesh = Mesh("ab", "KLM", config=KEPT, node_factory=factory)
+    mesh.isolate("M")
+    confirm(mesh)
     mesh.crash("a")
     mesh.heal()
     for name in "KL":
         mesh.leave(name)
         assert mesh.run_until(lambda name=name: mesh.status(name) == "outside", 60.0)
-    mesh.attach("b", "orders")
-    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
-    return mesh.world.hosts["b"].node.durables.held[ORDERS].vector.get(mesh.stream("b"))
+    return taken_up(mesh)
 
 
 def test_a_durable_subscription_goes_on_though_the_loggers_that_knew_it_have_left() -> None:
@@ -525,18 +535,7 @@ def test_unless_they_take_its_bookmark_along() -> None:
 
 
 def bookmark_at_one_that_returns(factory: NodeFactory | None) -> int | None:
-    def confirm(mesh: Mesh) -> None:
-        mesh.attach("a", "orders")
-        assert mesh.run_until(lambda: ("a", ORDERS) in mesh.applications.epochs, 60.0)
-        mesh.publish("b", 6)
-        mesh.run(5.0)
-        mesh.mark("a", "orders", {"b": 3})
-        mesh.run(5.0)
-
-    mesh = resigned_before_the_others(factory, confirm)
-    mesh.attach("b", "orders")
-    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
-    return mesh.world.hosts["b"].node.durables.held[ORDERS].vector.get(mesh.stream("b"))
+    return taken_up(resigned_before_the_others(factory, confirm))
 
 
 def test_who_is_a_logger_again_knows_what_was_confirmed_meanwhile() -> None:
