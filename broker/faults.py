@@ -15,7 +15,7 @@ import math
 import random
 import re
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from gossamer.broker.counters import Counters
 from gossamer.broker.framing import Header
@@ -38,6 +38,7 @@ class Links(Protocol):
     def receive(self, now: float) -> list[Input]: ...
     def next_deadline(self) -> float: ...
     def on_time(self, now: float) -> None: ...
+    def lost(self, node: NodeId, heard_at: float, now: float) -> Literal["gone", "silent"] | None: ...
     def links(self) -> list[tuple[str, int, int]]: ...
     @property
     def poll(self) -> Poll:
@@ -210,6 +211,9 @@ class FaultyMesh:
     @property
     def poll(self) -> Poll:
         return self._mesh.poll
+
+    def lost(self, node: NodeId, heard_at: float, now: float) -> Literal["gone", "silent"] | None:
+        return self._mesh.lost(node, heard_at, now)
 
     def links(self) -> list[tuple[str, int, int]]:
         return self._mesh.links()

@@ -7,7 +7,6 @@ and so is told to be in trouble. What is asked costs a node a walk over its coun
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -85,8 +84,7 @@ class Monitor:
         runtime = self._runtimes[0]
         if not runtime.telemetry.interval_s:
             raise GossamerError(f"telemetry is switched off at {runtime.name}: there is nothing to show")
-        found = runtime.ask(lambda: runtime.picture.as_dict(time.time_ns(), runtime.members))
-        return _json(200, {"node": runtime.name, **found})
+        return _json(200, {"node": runtime.name, **runtime.ask(runtime.mesh)})
 
     def _expel(self, node: str) -> Page:
         try:

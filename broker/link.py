@@ -14,10 +14,19 @@ begins with an empty window.
     waiting   -- retry_s, doubling -->          waiting, in a new session
     open      -- a mark stays away -->          waiting, in a new session
     open      -- somebody else is there -->     waiting, after a while
+
+A link also tells whether its peer is lost. Two kinds of evidence count, and neither depends on how busy a machine is:
+
+    gone      the kernel refuses connections to its address: no process listens there
+    silent    several probes in a row (marks, one every `probe_s`) came back from nobody
+
+A message that the peer sends by its own link is evidence to the contrary.
 """
 
+import struct
 from collections import deque
 from dataclasses import dataclass
+from typing import Literal
 
 import zmq
 
@@ -29,6 +38,13 @@ from gossamer.messages.errors import PeerError
 from gossamer.messages.ids import NodeId
 
 NEVER = float("inf")
+SETTLE_S = 0.5
+"""A peer is gone after its address has refused connections for so long: messages sent before are read by then."""
+MISSED_PROBES = 3
+"""A peer is silent after so many probes in a row without an answer. Counted in probes, not in seconds: a process that
+was suspended itself has sent none."""
+CONNECTED = int(zmq.EVENT_CONNECTED)
+CONNECTIONS = CONNECTED | int(zmq.EVENT_CLOSED) | int(zmq.EVENT_DISCONNECTED)
 COPY_BYTES_MAX = 64 * 1024
 """Larger frames are lent to ZeroMQ and not copied, once for all links."""
 
@@ -47,6 +63,8 @@ class Limits:
     """Of the kernel, for each direction."""
     silence_s: float = 3.0
     """A mark that is away so long is lost, and the session with it."""
+    probe_s: float = 2.0
+    """How often a peer is asked for a sign of life. Less finds a machine without power sooner, and sends more."""
     retry_s: float = 0.5
     retry_max_s: float = 8.0
     stale_s: float = 1.0
@@ -59,8 +77,9 @@ class Limits:
 
 class Link:
     __slots__ = (
-        "_backoff_s", "_context", "_counters", "_header", "_limits", "_marked_at", "_own", "_queue", "_retry_at",
-        "address", "echoed", "epoch", "marked", "node", "peer", "queued_bytes", "sent", "socket", "stuck", "used_at",
+        "_answered", "_backoff_s", "_context", "_counters", "_header", "_limits", "_marked_at", "_missed", "_monitor",
+        "_own", "_probe_at", "_queue", "_refused_at", "_retry_at", "address", "echoed", "epoch", "marked", "node",
+        "peer", "queued_bytes", "sent", "socket", "stuck", "used_at",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +101,14 @@ class Link:
         self._retry_at = NEVER
         self._header = b""
         self._marked_at = NEVER
+        self._monitor: zmq.Socket[bytes] | None = None
+        """Tells when the kernel's connection to the peer is made, refused or broken."""
+        self._refused_at = NEVER
+        """Since when there is no connection; NEVER while there is one, or none was tried."""
+        self._probe_at = 0.0
+        self._missed = 0
+        self._answered = True
+        """Whether a mark came back since the last probe."""
         self.address = address
         self.node = node
         self.socket: zmq.Socket[bytes] | None = None
@@ -112,6 +139,7 @@ class Link:
         socket.setsockopt(zmq.MAXMSGSIZE, 4_096)  # nothing but marks comes back
         socket.setsockopt(zmq.LINGER, 0)
         speak_ipv6(socket, split(self.address)[0])
+        self._monitor = socket.get_monitor_socket(CONNECTIONS)
         socket.connect(self.address)
         self.socket = socket
         self.epoch += 1
@@ -131,9 +159,14 @@ class Link:
         """The peer is to be found elsewhere."""
         self.address = address
         self._backoff_s = self._limits.retry_s
+        self._refused_at = NEVER
         self.open(now)
 
     def close(self, linger_s: float) -> None:
+        if self._monitor is not None and self.socket is not None:
+            self.socket.disable_monitor()
+            self._monitor.close(linger=0)
+            self._monitor = None
         if self.socket is not None:
             self.socket.close(linger=round(1_000 * linger_s))
             self.socket = None
@@ -220,6 +253,8 @@ class Link:
         if position > self.sent:
             raise PeerError(f"{header.node} has taken more than it was sent")
         self.echoed = max(self.echoed, position)
+        self._answered = True
+        self._missed = 0
         self._marked_at = NEVER if self.echoed == self.marked else now
         known, self.peer = self.peer, header
         if known is None:
@@ -238,6 +273,9 @@ class Link:
 
     def on_tick(self, now: float) -> None:
         """Mark what has not been marked, and begin anew where nobody answers."""
+        self._note_connection(now)
+        if now >= self._probe_at:
+            self._probe(now)
         if self.peer is None:
             if now >= self._retry_at:
                 self.open(now)
@@ -245,6 +283,37 @@ class Link:
             self.open(now)
         elif self.marked < self.sent and self._marked_at == NEVER:
             self._mark(now)
+
+    def _probe(self, now: float) -> None:
+        """Count the last probe if it was in vain, and send the next unless a mark is out already."""
+        self._probe_at = now + self._limits.probe_s
+        if not self._answered:
+            self._missed += 1
+        self._answered = False
+        if self._marked_at == NEVER and self.peer is not None:
+            self._mark(now)
+
+    def _note_connection(self, now: float) -> None:
+        """Take from the monitor what became of the connection."""
+        while self._monitor is not None:
+            try:
+                event, _ = receive_parts(self._monitor)
+            except zmq.Again:
+                return
+            (kind,) = struct.unpack_from("=H", event)
+            if kind == CONNECTED:
+                self._refused_at = NEVER
+            elif self._refused_at == NEVER:
+                self._refused_at = now
+
+    def lost(self, heard_at: float, now: float) -> Literal["gone", "silent"] | None:
+        """Whether the peer is lost, if its last message came at `heard_at`."""
+        self._note_connection(now)
+        settled_at = self._refused_at + SETTLE_S
+        if now >= settled_at > heard_at:
+            return "gone"
+        silent = self._missed >= MISSED_PROBES and heard_at < now - MISSED_PROBES * self._limits.probe_s
+        return "silent" if silent else None
 
 
 def _answer(parts: list[bytes]) -> tuple[Header, int]:

@@ -11,6 +11,7 @@ What peers send is never trusted: whatever is wrong with it is a `PeerError`, co
 """
 
 import logging
+from typing import Literal
 
 import zmq
 
@@ -27,7 +28,7 @@ from gossamer.messages.ids import NodeId
 from gossamer.protocol.inputs import Connected, Input, Met, Received
 
 TICK_S = 0.1
-IDLE_TICK_S = 5.0
+IDLE_TICK_S = 0.5
 BURST = 256
 BURST_BYTES = 4 * 2**20
 """Frames, and their bytes, taken at a time, before anything else is looked after."""
@@ -250,6 +251,11 @@ class Mesh:
         self._tick_at = now + (TICK_S if expectant else IDLE_TICK_S)
 
     # State ----------------------------------------------------------------------------------------------------------
+
+    def lost(self, node: NodeId, heard_at: float, now: float) -> Literal["gone", "silent"] | None:
+        """Whether the link to a member shows that it is lost; None also if there is no link to it."""
+        link = self._links.get(node)
+        return None if link is None else link.lost(heard_at, now)
 
     def links(self) -> list[tuple[str, int, int]]:
         """To whom there is a link, what waits for room on it, and what is under way."""

@@ -5,11 +5,12 @@ subscribes to `$sys`. The same class makes the picture for both.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from types import UnionType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from gossamer.messages.event import Attributes, Event
-from gossamer.messages.ids import issued_by
+from gossamer.messages.ids import NodeId, issued_by
 from gossamer.messages.wire import Member
 
 SOUND: dict[str, dict[str, type | UnionType]] = {
@@ -37,10 +38,27 @@ SHOWN = (
     "peer_errors", "refusals", "store_commits", "store_lag_packets", "interests", "interests_hash",
 )  # fmt: skip
 """What is shown of a member, as far as it has it."""
+LASTING = ("role", "version", "orders", "mesh", "url", "http", "interests", "interests_hash")
+"""What is shown of a member that is lost: its rates and queues are those of the past."""
 TOTALS = (
     "clients", "subscriptions", "subscriptions_behind", "queued_events", "events_published_per_s",
     "events_matched_per_s", "events_lost",
 )  # fmt: skip
+
+
+class Lost(NamedTuple):
+    """The evidence that a member is lost."""
+
+    kind: Literal["gone", "silent"]
+    unheard_s: float
+    address: str
+
+    @property
+    def reason(self) -> str:
+        unheard = f"not heard for {self.unheard_s:.0f} s"
+        if self.kind == "gone":
+            return f"is gone: nothing listens at {self.address}, {unheard}"
+        return f"is silent: {unheard}, and {self.address} does not answer"
 
 
 class Picture:
@@ -73,9 +91,13 @@ class Picture:
             for event in self._of("sample")
         }
 
-    def members(self, now_ns: int, known: tuple[Member, ...] = ()) -> list[dict[str, Any]]:
+    def members(
+        self, now_ns: int, known: tuple[Member, ...] = (), lost: Mapping[NodeId, Lost] | None = None
+    ) -> list[dict[str, Any]]:
         """Each member, with what is wrong with it. `known` are the membership records, where one has them; who is only
-        there is told as well, since something may be wrong with it."""
+        there is told as well, since something may be wrong with it. `lost` are the members that the one who looks has
+        lost touch with; what others tell of lost members counts as well."""
+        lost = lost or {}
         records = {member.node: member for member in known}
         listed = {name for names in self._known().values() for name in names}
         if records:
@@ -93,12 +115,35 @@ class Picture:
                 found[name] |= {"role": "logger" if record.logger else "broker", "mesh": record.address}
                 if record.status != "member":
                     found[name] |= {"status": record.status, "trouble": [f"is {record.status}"]}
+        lost_to = self._lost_to(found)
+        for name, member in found.items():
+            if name in lost:
+                member["trouble"] = [lost[name].reason]
+                member["status"] = lost[name].kind
+            elif name in lost_to and member["status"] == "member":
+                member["trouble"].append(f"is lost to {', '.join(lost_to[name])}")
+                member["status"] = "lost"
+            if member["status"] in ("gone", "silent", "lost"):
+                for figure in set(SHOWN) - {*LASTING, "status"}:
+                    member.pop(figure, None)
         _compare_orders(list(found.values()))
         return [found[name] for name in sorted(found)]
 
-    def as_dict(self, now_ns: int, known: tuple[Member, ...] = ()) -> dict[str, Any]:
+    def _lost_to(self, found: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+        """The members that others cannot reach, by what those told last; of those that are heard of themselves."""
+        lost_to: dict[str, list[str]] = {}
+        for event in self._of("sample"):
+            witness = str(event.attributes["node"])
+            if found.get(witness, {}).get("status") == "member":
+                for name in event.attributes.get("members_lost") or ():  # type: ignore[union-attr]
+                    lost_to.setdefault(str(name), []).append(witness)
+        return {name: sorted(witnesses) for name, witnesses in lost_to.items()}
+
+    def as_dict(
+        self, now_ns: int, known: tuple[Member, ...] = (), lost: Mapping[NodeId, Lost] | None = None
+    ) -> dict[str, Any]:
         """All of it."""
-        members = self.members(now_ns, known)
+        members = self.members(now_ns, known, lost)
         here = {member["node"] for member in members if member["status"] == "member"}
         lives = {event.attributes["node"]: _life(event) for event in self._of("sample")}
         trouble = [f"{member['node']}: {reason}" for member in members for reason in member["trouble"]]
@@ -117,8 +162,8 @@ class Picture:
             "healthy": not trouble,
             "trouble": trouble,
             "totals": {
-                "brokers": sum(member.get("role") == "broker" for member in members),
-                "loggers": sum(member.get("role") == "logger" for member in members),
+                "brokers": sum(member.get("role") == "broker" for member in members if member["node"] in here),
+                "loggers": sum(member.get("role") == "logger" for member in members if member["node"] in here),
                 **totals,
             },
             "members": members,

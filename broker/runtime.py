@@ -23,7 +23,7 @@ from gossamer.broker.faults import Faults, FaultyMesh, Links
 from gossamer.broker.journal import Journal
 from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
-from gossamer.broker.picture import Picture
+from gossamer.broker.picture import Lost, Picture
 from gossamer.broker.poll import READ, Poll
 from gossamer.broker.telemetry import Telemetry
 from gossamer.messages.codec import encode
@@ -67,7 +67,7 @@ FLUSH_S = 0.5
 """How long the last words may take to be taken by the others, some of which may be gone themselves."""
 ASK_S = 2.0
 EXPEL_S = 10.0
-"""Nobody who was heard within this is expelled."""
+"""A member that no link shows to be lost is expelled only if it was not heard for so long."""
 WAITS_S = 2.0
 """So often a logger that is to leave looks what it waits for."""
 MEASURE_S = 0.01
@@ -299,19 +299,39 @@ class Runtime:
         return found
 
     def expel(self, node: NodeId) -> None:
-        """Say for its operator that a member will never return; `UsageError` if it is unknown, or seems to live."""
+        """Say for its operator that a member will never return; `UsageError` if it is unknown, or not lost."""
 
         def look() -> None:
             record = self.node.membership.table.get(node)
             if record is None or record.status == "left" or is_durable(node):
                 raise UsageError(f"{node} is not a member")
-            shown = {member["node"]: member for member in self.picture.members(time.time_ns(), self.members)}
+            if node == self.name:
+                raise UsageError(f"{node} is the member that was asked: stop it, and it leaves by itself")
+            shown = {member["node"]: member for member in self.mesh()["members"]}
             heard_s = time.monotonic() - self.node.heard_at(node)
-            if node == self.name or heard_s < EXPEL_S or not shown[node]["trouble"]:
-                raise UsageError(f"{node} is there: end it, and it leaves by itself")
+            absent = shown[node]["status"] != "member" or "age_s" not in shown[node]
+            if node not in self.lost() and (heard_s < EXPEL_S or not absent):
+                raise UsageError(
+                    f"{node} was heard {heard_s:.1f} s ago: stop it, and it leaves by itself; "
+                    "expel is for a member that `gossamer status` calls gone or silent"
+                )
             self._feed(Expel(node))
 
         self.ask(look)
+
+    def lost(self) -> dict[NodeId, Lost]:
+        """The members that this one has lost touch with, by the evidence of its links; in the node's own thread."""
+        now, found = time.monotonic(), {}
+        for member in self.members:
+            if member.status == "member" and member.node != self.name:
+                heard_at = self.node.heard_at(member.node)
+                if kind := self._links.lost(member.node, heard_at, now):
+                    found[member.node] = Lost(kind, now - heard_at, member.address)
+        return found
+
+    def mesh(self) -> dict[str, Any]:
+        """All members and consumers as this member sees them; in the node's own thread."""
+        return self.picture.as_dict(time.time_ns(), self.members, self.lost())
 
     def links(self) -> list[tuple[str, int, int]]:
         """To whom there is a link, what waits for room on it, and what is under way."""

@@ -77,6 +77,8 @@ class Telemetry:
         """What is there to be said at the end: things of which the newest is not a tombstone."""
         self._consumers: dict[int, tuple[int, ...]] = {}
         self._repairs: dict[tuple[str, int], int] = {}
+        self._lost: list[str] = []
+        """The members that the last sample named as lost."""
         self._time_ns = 0
 
     def start(self, now: float) -> None:
@@ -100,7 +102,9 @@ class Telemetry:
             self.due = now + TELL_S
             return
         contents = self._changed(CHANGES_MAX)
-        if now >= self._sample_at:
+        lost = sorted(self._runtime.lost())[:NAMES_MAX]
+        if now >= self._sample_at or lost != self._lost:
+            self._lost = lost
             self._sample_at = now + self.interval_s
             contents += [self._content(key, attributes) for key, attributes in self._sampled(now)]
             self._sampled_at = now
@@ -176,6 +180,7 @@ class Telemetry:
             "uptime_s": round(now - self._started_at, 3),
             "members": sorted(known)[:NAMES_MAX],
             "members_count": len(known),
+            "members_lost": self._lost,
             "trouble": [reason[:TEXT_MAX] for reason in runtime.trouble()],
             "changes_untold": self.journal.untold,
             "loop_busy": round(min(1.0, (runtime.busy_s - self._busy_s) / elapsed_s), 4),

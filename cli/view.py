@@ -77,29 +77,59 @@ async def first(found: AsyncIterator[Any]) -> dict[str, Any]:
 
 
 async def _from_http(http: str | None, timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:
-    page = f"{http_url(http)}/mesh"
+    address = http_url(http)
     until = time.monotonic() + min(timeout_s, NEW_S)
+    others: list[str] = []
+    names: set[str] = set()
     while True:
-        found = await asyncio.to_thread(_fetch, page, timeout_s)
+        try:
+            found = await asyncio.to_thread(fetch, address, "/mesh", timeout_s)
+            if names and found["node"] not in names:  # a loopback address, and the member is on another machine
+                raise ConnectionLost(f"{address} belongs to another mesh")
+        except ConnectionLost:
+            if not others:
+                raise
+            address = others.pop(0)  # the member that was asked is gone: any other shows the mesh, too
+            continue
         if any("age_s" not in member for member in found["members"]) and time.monotonic() < until:
             await asyncio.sleep(STEP_S)
             continue
+        names = {member["node"] for member in found["members"]}
+        others = [member["http"] for member in found["members"] if member.get("http") not in (None, address)]
         yield found
         await asyncio.sleep(interval_s)
 
 
-def _fetch(page: str, timeout_s: float) -> dict[str, Any]:
+def fetch(address: str, path: str, timeout_s: float, method: str = "GET") -> dict[str, Any]:
+    """What a member answers over http; `UsageError` if it refuses, `ConnectionLost` if there is no member."""
     try:
-        with urllib.request.urlopen(page, timeout=timeout_s) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+        request = urllib.request.Request(f"{address}{path}", method=method)
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+            code, told = answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
-            raise ConnectionLost(f"{page}: {error.code} {error.read(500).decode(errors='replace')}") from None
-    except (OSError, ValueError) as error:
-        raise ConnectionLost(f"{page} does not answer: {getattr(error, 'reason', error)}") from None
+            code, told = error.code, error.read()
+    except http.client.InvalidURL:
+        raise UsageError(f"{address} is not an address like {HTTP}") from None
     except http.client.HTTPException:  # a port for clients, or of the mesh
-        raise ConnectionLost(f"{page} does not speak http: it is the address of --http that is asked") from None
+        raise ConnectionLost(f"{address} does not speak http: pass the --http address of a member [{HTTP}]") from None
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        why = getattr(reason, "strerror", None) or reason
+        raise ConnectionLost(
+            f"{address} does not answer ({why}): pass --http with the address of a member that is up; "
+            "`gossamer up` starts one"
+        ) from None
+    try:
+        found = json.loads(told)
+        if code < 400 and ("members" in found or "expelled" in found):
+            return dict(found)
+        reason = found["error"]
+    except (ValueError, TypeError, KeyError):
+        raise ConnectionLost(
+            f"{address} is not a member's --http address: it answers {path.partition('?')[0]} with {code}"
+        ) from None
+    raise UsageError(reason) if code == 409 else ConnectionLost(f"{address}: {reason}")
 
 
 async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:

@@ -1,13 +1,16 @@
 """`gossamer status`, `top` and `expel`, of a mesh of real processes."""
 
+import functools
 import json
 import socket
 import subprocess
 import threading
 import urllib.request
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from gossamer import sync
 from gossamer.broker import runtime as runtime_module
 from gossamer.messages.errors import UsageError
 from processes import GOSSAMER, Processes, until
@@ -51,11 +54,89 @@ def test_any_member_shows_the_mesh_and_whether_it_is_healthy(mesh: Processes):
     assert all(name in shown.stdout for name in ("healthy", "b1", "b2", "logger"))
 
     b2.kill()
-    until(lambda: any(each.startswith("b2: has not") for each in seen_by(b1.http)["trouble"]), "b2 to be missed")
+    until(lambda: any(each.startswith("b2: is gone") for each in seen_by(b1.http)["trouble"]), "b2 to be missed")
     told = gossamer("status", "--http", b1.http)
-    assert (told.returncode, "b2: has not been heard for" in told.stdout) == (1, True)
+    assert (told.returncode, f"b2: is gone: nothing listens at {b2.address}" in told.stdout) == (1, True)
     told = gossamer("expel", "L", "--http", b1.http)
-    assert (told.returncode, told.stderr) == (2, "gossamer: L is there: end it, and it leaves by itself\n")
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
+    assert "L was heard" in told.stderr
+
+
+@pytest.mark.parametrize("role", ["broker", "logger"])
+def test_killed_member_is_trouble_within_two_telemetry_intervals_and_can_be_expelled(mesh: Processes, role: str):
+    """Counted in samples of the survivor, with the default interval: its second sample names the lost member."""
+    b1 = mesh.broker("b1", http="127.0.0.1:0").ready()
+    mesh.logger("K", b1.address, http="off").ready()
+    victim = (mesh.broker if role == "broker" else mesh.logger)("victim", b1.address, http="off").ready()
+    until(lambda: healthy(b1.http, "b1", "K", "victim"), "b1 to know everyone")
+    with sync.connect(b1.url, group="$sys") as client:
+        samples = client.subscribe("type = 'sample' AND node = 'b1'")
+        victim.kill()
+        after = [samples.get(timeout=30).attributes["members_lost"]]
+        while not after[-1]:
+            after.append(samples.get(timeout=30).attributes["members_lost"])
+    assert after[-1] == ["victim"]
+    assert len(after) <= 2, "at most one sample between the kill and the one that tells of it"
+
+    for code, *command in (
+        (1, "status", "--http", b1.http),
+        (1, "status", "--url", b1.url),
+        (0, "top", "--once", "--http", b1.http),
+    ):
+        told = gossamer(*command)
+        assert (told.returncode, "in trouble" in told.stdout, "victim: is " in told.stdout) == (code, True, True), told
+    totals = seen_by(b1.http)["totals"]
+    assert (totals["brokers"], totals["loggers"]) == (1, 1)
+
+    told = gossamer("expel", "victim", "--http", b1.http)
+    assert (told.returncode, told.stderr) == (0, "")
+    until(lambda: healthy(b1.http, "b1", "K"), "b1 to be without trouble")
+
+
+def test_clients_of_a_killed_broker_are_not_counted_there_any_more(mesh: Processes):
+    brisk = {"telemetry-interval-s": "0.3", "http": "127.0.0.1:0"}
+    b1 = mesh.broker("b1", **brisk).ready()
+    b2 = mesh.broker("b2", b1.address, **brisk).ready()
+    until(lambda: healthy(b1.http, "b1", "b2"), "b1 to know b2")
+    with sync.connect([b2.url, b1.url]):
+        until(lambda: seen_by(b1.http)["totals"]["clients"] == 1, "b2 to have a client")
+        b2.kill()
+        until(lambda: seen_by(b1.http)["trouble"], "b2 to be missed")
+        until(lambda: {m["node"]: m.get("clients") for m in seen_by(b1.http)["members"]} == {"b1": 1, "b2": None})
+        assert seen_by(b1.http)["totals"]["clients"] == 1
+
+
+def test_top_goes_on_with_another_member_when_the_one_it_asks_is_killed(mesh: Processes):
+    brisk = {"telemetry-interval-s": "0.3", "http": "127.0.0.1:0"}
+    b1 = mesh.broker("b1", **brisk).ready()
+    b2 = mesh.broker("b2", b1.address, **brisk).ready()
+    until(lambda: healthy(b1.http, "b1", "b2"), "b1 to know b2")
+    command = [*GOSSAMER, "top", "--json", "--interval", "0.1", "--http", b1.http]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as top:
+        assert json.loads(top.stdout.readline())["node"] == "b1"
+        b1.kill()
+        for line in top.stdout:
+            found = json.loads(line)
+            if found["trouble"]:
+                break
+        top.terminate()
+    assert found["node"] == b2.name
+    assert found["trouble"][0].startswith("b1: is gone: nothing listens at")
+
+
+def test_http_server_of_something_else_is_one_line(tmp_path):
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as other:
+        serving = threading.Thread(target=other.serve_forever)
+        serving.start()
+        try:
+            for command in (["status"], ["expel", "b2"], ["top", "--once"]):
+                told = gossamer(*command, "--http", f"127.0.0.1:{other.server_port}")
+                assert (told.returncode, told.stderr.count("\n")) == (1, 1), told.stderr
+                assert "not a member's --http address" in told.stderr
+        finally:
+            other.shutdown()
+            serving.join()
 
 
 def test_who_has_just_come_is_told_of_the_others_before_their_next_interval(mesh: Processes):
@@ -75,7 +156,7 @@ def test_who_is_silent_can_be_expelled_and_nobody_else(mesh: Processes, monkeypa
     a = mesh.member("a", telemetry_interval_s=0.1)
     b = mesh.member("b", a.address, telemetry_interval_s=0.1)
     until(lambda: a.knows("a", "b"))
-    for name, why in (("a", "is there"), ("b", "is there"), ("c", "not a member")):
+    for name, why in (("a", "that was asked"), ("b", "was heard"), ("c", "not a member")):
         with pytest.raises(UsageError, match=why):
             a.runtime.expel(name)
     b.runtime.kill()
