@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from gossamer.cli.clients import as_dict, as_line
-from gossamer.cli.logger import STORE
+from gossamer.cli.stores import find_store
 from gossamer.matching import SelectorError
 from gossamer.matching.selector import Selector
 from gossamer.messages.errors import PeerError, UsageError
+from gossamer.messages.event import Event
+from gossamer.messages.ids import group_of
 
 PAGE_BYTES = 2**20
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -24,14 +26,20 @@ Moment = Annotated[str | None, typer.Option(metavar="TIME", help="A time like 20
 
 def log(
     selector: Annotated[str, typer.Argument(help="What to match; everything if left out.")] = "",
-    store: Annotated[str, typer.Option("--store", envvar="GOSSAMER_STORE", help="Where a logger keeps it.")] = STORE,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", envvar="GOSSAMER_STORE", help="Where a logger keeps it. [the store in this folder]"),
+    ] = None,
     since: Moment = None,
     until: Moment = None,
     group: Annotated[str | None, typer.Option("--group", help="One group only.")] = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="Also print groups whose name begins with $, like $sys (telemetry).")
+    ] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="End after so many.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each event.")] = False,
 ) -> None:
-    """Print what was logged. Times are those at which it was."""
+    """Print logged events, each with its time. --since and --until compare the time of logging."""
     from gossamer.logger.databases import database
     from gossamer.logger.pages import open_pages
 
@@ -43,7 +51,7 @@ def log(
     now_ns = time.time_ns()
     since_ns = 0 if since is None else read_moment(since, now_ns)
     until_ns = None if until is None else read_moment(until, now_ns)
-    pages = open_pages(database(store))
+    pages = open_pages(database(find_store(store)))
     left, unread = limit, 0
     try:
         cursor, end = pages.number_at(since_ns) if since_ns else 0, limit == 0
@@ -53,6 +61,8 @@ def log(
             unread += sum(last - first + 1 for span in page.damaged for first, last in span.ranges)
             for _, logged_ns, packet in page.rows:
                 if logged_ns < since_ns or (until_ns is not None and logged_ns >= until_ns):
+                    continue
+                if group is None and not system and group_of(packet.stream).startswith("$"):
                     continue
                 try:
                     events = packet.events()
@@ -66,7 +76,7 @@ def log(
                             logged = datetime.fromtimestamp(logged_ns / 1e9).astimezone()
                             print(json.dumps({**told, "logged": logged.isoformat()}))
                         else:
-                            print(as_line(event))
+                            print(f"{local_time(event)} {as_line(event)}")
                         if left is not None:
                             left -= 1
                             if not left:
@@ -79,6 +89,11 @@ def log(
         pages.close()
         if unread:
             print(f"gossamer: {unread} events cannot be read (gossamer logger --check tells which)", file=sys.stderr)
+
+
+def local_time(event: Event) -> str:
+    """When it was published, in this machine's time zone."""
+    return event.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def read_moment(text: str, now_ns: int) -> int:

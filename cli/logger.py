@@ -12,8 +12,7 @@ from gossamer.broker.runtime import Runtime
 from gossamer.cli import options
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import serve
-
-STORE = "sqlite:///gossamer.db"
+from gossamer.cli.stores import STORE, find_store
 
 StoreUrl = Annotated[
     str | None, typer.Option("--store", envvar="GOSSAMER_STORE", help=f"sqlite:///FILE or postgresql://…  [{STORE}]")
@@ -63,10 +62,10 @@ def logger(
         "replicas": replicas, "compact": compact,
         "http": http, "telemetry_interval_s": telemetry_interval_s, "log_format": log_format, "log_level": log_level,
     }  # fmt: skip
-    found, protocol = options.settle(config, flags, {"mesh": options.MESH, "store": STORE})
+    found, protocol = options.settle(config, flags, {"mesh": options.MESH, "store": None if check else STORE})
     start_logging(found["log_format"], found["log_level"])
     if check:
-        raise typer.Exit(check_store(found["store"], json))
+        raise typer.Exit(check_store(find_store(found["store"]), json))
     kept = None if found["archive"] is None else Archive(Path(found["archive"]))
     with Store(found["store"]) as opened:
         writer = Writer(opened, kept, protocol.compact)

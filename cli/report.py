@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from gossamer.cli.log import Moment, read_moment
+from gossamer.cli.stores import find_store
 from gossamer.messages.errors import GossamerError, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ MISSING = "a report needs Spark and matplotlib ({}): pip install 'gossamer[analy
 
 Stores = Annotated[
     list[str] | None,
-    typer.Option("--store", envvar="GOSSAMER_STORE", help="sqlite:///FILE or postgresql://…, repeatable."),
+    typer.Option("--store", envvar="GOSSAMER_STORE", help="sqlite:///FILE or postgresql://…, repeatable. [the store here]"),
 ]
 Archives = Annotated[list[Path] | None, typer.Option("--archive", help="A logger's archive in Parquet, repeatable.")]
 
@@ -40,9 +41,8 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on one line.")] = False,
 ) -> None:
     """Read what loggers have kept, and make one page of it: pictures, figures, and what to configure otherwise."""
-    stores, archives = store or [], [str(each) for each in archive or []]
-    if not stores and not archives:
-        raise UsageError("nothing to read: --store sqlite:///FILE, --store postgresql://… or --archive DIR")
+    archives = [str(each) for each in archive or []]
+    stores = store or ([] if archives else [find_store(None)])
     now_ns = time.time_ns()
     since_at, until_at = (None if text is None else _moment(text, now_ns) for text in (since, until))
     try:

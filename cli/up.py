@@ -14,10 +14,9 @@ from gossamer.cli import options
 from gossamer.cli.groups import GroupsFile, read_groups
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import monitor
+from gossamer.cli.stores import DATA
 from gossamer.messages.errors import GossamerError
 from gossamer.sdk.embedded import Embedded, free_or
-
-DATA = Path("gossamer-data")
 
 
 def up(

@@ -153,7 +153,7 @@ def test_an_empty_store_has_nothing_to_say(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "arguments", "told"),
     [
-        (None, [], "nothing to read"),
+        (None, [], "no store here"),
         (None, ["--store", "sqlite:///none.db"], "there is no such file"),
         (None, ["--store", "mysql://x/y"], "a store is sqlite"),
         ("version", ["--store", "sqlite:///log.db"], f"knows up to {SCHEMA_VERSION}"),

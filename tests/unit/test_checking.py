@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from datetime import datetime
 
 import pytest
 
@@ -142,6 +143,10 @@ def test_no_store_and_other_versions_are_said_in_a_line(tmp_path, capfd):
         assert "has schema 99" in run(capfd, "log", "--store", url)[2]
 
 
+ZERO = datetime.fromtimestamp(0).strftime("%Y-%m-%d %H:%M:%S.000")
+"""When these events were published, as this machine's clock tells it."""
+
+
 def test_the_log_is_read_back_while_it_is_written(store_url, capfd):
     times = iter([10 * 10**9, 20 * 10**9, 30 * 10**9])
     with Store(store_url, clock_ns=lambda: next(times)) as store:
@@ -159,10 +164,10 @@ def test_the_log_is_read_back_while_it_is_written(store_url, capfd):
         assert lines[0]["attributes"] == {"n": 1, "s": "ü"}
         assert lines[0]["logged"].startswith("1970-01-01T")
         assert run(capfd, "log", "--store", store_url, "--group", "default", "--limit", "2")[1] == (
-            f"{S}:0 [k] n=0 s=ü b\n{S}:1 [k] n=1 s=ü b\n"
+            f"{ZERO} {S}:0 [k] n=0 s=ü b\n{ZERO} {S}:1 [k] n=1 s=ü b\n"
         )
         bounds = ["--since", "1970-01-01T00:00:20+00:00", "--until", "1970-01-01T00:00:30+00:00"]
-        assert run(capfd, "log", "--store", store_url, "--group", "default", *bounds)[1] == f"{S}:1 [k] n=1 s=ü b\n"
+        assert run(capfd, "log", "--store", store_url, "--group", "default", *bounds)[1] == f"{ZERO} {S}:1 [k] n=1 s=ü b\n"
         assert run(capfd, "log", "--store", store_url, "--since", "1d")[1] == ""
         assert run(capfd, "log", "--store", store_url, "--limit", "0")[1] == ""
         sql(store, "UPDATE packets SET checksum = 0 WHERE number = 1")
