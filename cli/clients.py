@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import options
+from gossamer.cli.logs import start_warnings
 from gossamer.matching import SelectorError
 from gossamer.matching.values import check_attributes
 from gossamer.messages.errors import UsageError
@@ -92,6 +93,7 @@ def pub(
                 id = await client.publish(said, content, key=key, rank=ranked, scope=whose, ack=level, timeout=timeout)
             print(json.dumps({"stream": id.stream, "seq": id.seq}) if as_json else id)
 
+    start_warnings()
     asyncio.run(publish())  # interrupted, it has not done what it was asked for: that is no 0
 
 
@@ -111,6 +113,7 @@ def sub(
 ) -> None:
     """Print what matches, until interrupted."""
     begins = read_start(start)
+    start_warnings()
 
     async def subscribe() -> None:
         async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:

@@ -67,6 +67,15 @@ class HumanFormatter(logging.Formatter):
         return f"{text} (and {record.left_out} like it before)" if hasattr(record, "left_out") else text
 
 
+def start_warnings() -> None:
+    """Of a command that is a client: its warnings are lines on stderr, like its errors."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("gossamer: %(message)s"))
+    root = logging.getLogger("gossamer")
+    root.handlers[:] = [handler]
+    root.propagate = False
+
+
 def start_logging(log_format: str, log_level: str = "info") -> None:
     if log_format not in FORMATS:
         raise UsageError(f"--log-format is {' or '.join(FORMATS)}, not {log_format!r}")

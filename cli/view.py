@@ -24,6 +24,7 @@ from rich.text import Text
 from gossamer.broker.picture import Picture
 from gossamer.broker.telemetry import INTERVAL_S
 from gossamer.cli import options
+from gossamer.cli.logs import start_warnings
 from gossamer.messages.errors import ConnectionLost, UsageError
 from gossamer.messages.event import Event
 from gossamer.sdk.connecting import connect
@@ -134,6 +135,7 @@ def fetch(address: str, path: str, timeout_s: float, method: str = "GET") -> dic
 
 async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> AsyncIterator[dict[str, Any]]:
     picture = Picture()
+    start_warnings()
     async with connect(url, group="$sys", timeout=timeout_s) as client:
         selector = "type IN ('sample', 'consumer')"
         try:

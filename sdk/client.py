@@ -40,7 +40,7 @@ from gossamer.sdk.outgoing import PACKET_EVENTS_MAX
 from gossamer.sdk.spool import Spool
 from gossamer.sdk.subscription import Subscription, check_options
 from gossamer.sdk.track import Beginning, start_of
-from gossamer.sdk.transport import Transport
+from gossamer.sdk.transport import REFUSED_S, UNANSWERED_S, Transport
 from gossamer.sdk.waiting import Turns
 
 if TYPE_CHECKING:
@@ -419,10 +419,20 @@ class Client:
     async def _start(self) -> None:
         self._transport.start()
         try:
+            if self._embedded is None:
+                await self._tell_if_waiting()
             await self._welcomed
         except BaseException:
             await self.close()
             raise
+
+    async def _tell_if_waiting(self) -> None:
+        """Not by the transport's own thread, which an address that swallows packets may hold up for seconds."""
+        await asyncio.wait((self._welcomed,), timeout=REFUSED_S)
+        if not self._transport.refused:
+            await asyncio.wait((self._welcomed,), timeout=UNANSWERED_S - REFUSED_S)
+        if not self._welcomed.done():
+            self._transport.tell_waiting()
 
     async def close(self) -> None:
         """Send what is not sent, say goodbye, and end all subscriptions.

@@ -15,6 +15,7 @@ packets keep that from being taken twice. After `timeout_s` without any broker t
 """
 
 import atexit
+import logging
 import os
 import select
 import socket
@@ -84,9 +85,17 @@ GRACE_MS, GRACE_MAX_MS = 20, 400
 """So long the application's loop has the first go at what has come; the longer the more often it was there."""
 CLOSE_S, FINISH_S = 1.0, 0.2
 """So long a client that ends may take to send what it has, and its broker to hear the end of it."""
+DEFAULT_URL = "tcp://127.0.0.1:7400"
+"""Where `gossamer up` listens for clients unless it is told otherwise."""
+REFUSED_S, UNANSWERED_S = 0.3, 0.8
+"""So long a client is without a broker before it says so: if its connections are refused, and if nobody answers."""
+SOON_S = 1.0
 NEVER = float("inf")
 SESSIONS = (Welcome, Refusal, Farewell)
 """What makes or breaks a session."""
+
+
+_log = logging.getLogger("gossamer.client")
 
 
 class Receiver(Protocol):
@@ -160,6 +169,10 @@ class Transport:
         """The groups by interest, as the broker told."""
         self.failure: GossamerError | None = None
         self._refused = ""
+        """Why the last broker that was tried did not take us, in brackets."""
+        self._told_waiting = False
+        self._occupied = False
+        """Whether something listened at the address that was tried last, and did not answer as a broker."""
         self._turned_away = 0
         """How often we were told to come again later, since there was a session."""
 
@@ -206,7 +219,26 @@ class Transport:
         """Where the broker is that we are with, or try."""
         return self._urls[self._url]
 
+    @property
+    def refused(self) -> bool:
+        """Whether a broker that was tried is known not to take us."""
+        return bool(self._refused)
+
     # From the application's thread ----------------------------------------------------------------------------------
+
+    def tell_waiting(self) -> None:
+        """Say once that this client waits, for whom, and what to do; unless the end of its patience says so soon."""
+        if not self._told_waiting and self._timeout_s > SOON_S:
+            self._told_waiting = True
+            limit = "" if self._timeout_s == NEVER else f" up to {self._timeout_s:g} s"
+            _log.warning("waiting%s for a broker at %s", limit, self._whom())
+
+    def _whom(self) -> str:
+        whom = f"{', '.join(self._urls)}{self._refused}"
+        if self._occupied:
+            return f"{whom}: `gossamer status` lists where brokers listen for clients"
+        listen = "" if DEFAULT_URL in self._urls else f" --listen {self._urls[0]}"
+        return f"{whom}: `gossamer up{listen}` starts one"
 
     def start(self) -> None:
         _running.add(self)
@@ -364,6 +396,8 @@ class Transport:
                 if self._welcomed:
                     self._go_on(connection)
                 if connection.gone and connection is self._connection:
+                    if not self._welcomed:
+                        self._refused, self._occupied = " (it hangs up: no broker, or one that is full)", True
                     self._reopen()
 
     def _wait(self) -> bool:
@@ -409,13 +443,14 @@ class Transport:
             self._heard_at = now
         if not self._welcomed:
             if now > self._lost_at + self._timeout_s:
-                raise ConnectionLost(
-                    f"no broker at {', '.join(self._urls)} within {self._timeout_s:g} s{self._refused}"
-                )
+                raise ConnectionLost(f"no broker within {self._timeout_s:g} s at {self._whom()}")
+            if self.reconnects >= 0 and now > self._lost_at + UNANSWERED_S:  # the first time `Client._start` sees to it
+                self.tell_waiting()
             if self._connection is None:
                 if now >= self._open_at:
                     self._open()
             elif now > self._hello_at + HELLO_S:
+                self._refused, self._occupied = " (something listens there and does not answer as a broker)", True
                 self._reopen()
         elif now > self._heard_at + SILENCE_S:
             self._reopen()
@@ -442,7 +477,7 @@ class Transport:
         try:
             self._connection = dial(self._urls[self._url], 2 * FRAME_BYTES_MAX, patience_s)
         except OSError as error:
-            self._refused = f" ({error.strerror or error})"
+            self._refused, self._occupied = f" ({error.strerror or error})", False
             self._open_at = time.monotonic() + RETRY_S
             return
         self._hello_at = time.monotonic()  # of a name's addresses the first may have taken all the time
@@ -460,7 +495,8 @@ class Transport:
         self._open_at = now if self._welcomed else now + retry_s(self._turned_away, len(self._urls))
         if self._welcomed:
             self._lost_at = now
-            self._welcomed = False
+            self._welcomed = self._told_waiting = False
+            self._refused = ""
         ending, self._ending = self._ending, {}
         for receiver in ending.values():  # nobody answers that any more
             receiver.on_ended()
@@ -479,6 +515,7 @@ class Transport:
         if welcome.epoch != self._epoch:
             return
         self._welcomed = True
+        self._refused = ""
         self._turned_away = 0
         self.reconnects += 1
         self._heard_at = self._pinged_at = now

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -84,6 +85,47 @@ def test_what_is_wrong_is_one_line(url):
     assert (told.returncode, "^" in told.stderr) == (2, True)
     told = gossamer("pub", "price:=1", "--url", "tcp://127.0.0.1:1", "--timeout", "0.3")
     assert (told.returncode, told.stderr.count("\n"), "no broker" in told.stderr) == (1, 1, True)
+
+
+@pytest.mark.parametrize("command", [["pub", "price:=101"], ["sub", "--count", "1"]], ids=["pub", "sub"])
+def test_client_without_a_broker_says_at_once_for_whom_it_waits_and_goes_on(command, mesh):
+    address = mesh.address()
+    waiting = subprocess.Popen(
+        [*GOSSAMER, *command, "--url", address, "--timeout", "60"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with waiting:
+        said = waiting.stderr.readline()
+        assert waiting.poll() is None, "it says so while it waits"
+        assert said.startswith(f"gossamer: waiting up to 60 s for a broker at {address} (Connection refused)")
+        assert "`gossamer up" in said
+        mesh.broker("b1", listen=address).ready()
+        if command[0] == "sub":
+            said = waiting.stderr.readline()
+            assert said == "subscribed at b1\n"
+            assert gossamer("pub", "price:=101", "--url", address).returncode == 0
+        told, more = waiting.communicate(timeout=40)
+    assert (waiting.returncode, more, bool(told)) == (0, "", True)
+
+
+def test_address_of_something_else_than_a_broker_is_said_so(mesh):
+    b1 = mesh.broker("b1", http="off").ready()
+    told = gossamer("pub", "a=b", "--url", b1.address, "--timeout", "2.5")
+    assert (told.returncode, "does not answer as a broker" in told.stderr) == (1, True), told.stderr
+    assert "gossamer status" in told.stderr
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def hang_up() -> None:
+            with suppress(OSError):  # the test is over
+                while True:
+                    other.accept()[0].close()
+
+        hanging_up = threading.Thread(target=hang_up)
+        hanging_up.start()
+        told = gossamer("pub", "a=b", "--url", f"tcp://127.0.0.1:{other.getsockname()[1]}", "--timeout", "0.5")
+        assert (told.returncode, "hangs up" in told.stderr) == (1, True), told.stderr
+        other.shutdown(socket.SHUT_RDWR)
+        hanging_up.join()
 
 
 def test_who_is_interrupted_before_it_has_published_says_so():

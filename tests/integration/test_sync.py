@@ -1,6 +1,7 @@
 """The SDK without asyncio: the same, from threads."""
 
 import asyncio
+import logging
 import threading
 from contextlib import suppress
 
@@ -182,3 +183,61 @@ def test_errors_are_those_of_the_caller(url):
         gossamer.sync.connect("tcp://127.0.0.1:1", timeout=0.2)
     with gossamer.sync.connect(url) as client, pytest.raises(gossamer.SelectorError):
         client.subscribe("price >")
+
+
+@pytest.fixture
+def warnings():
+    """What clients warn of."""
+    lines: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler = Kept(logging.WARNING)
+    logger = logging.getLogger("gossamer.client")
+    logger.addHandler(handler)
+    yield lines
+    logger.removeHandler(handler)
+
+
+def test_client_without_a_broker_warns_once_for_whom_it_waits_and_goes_on(mesh, warnings):
+    address = mesh.address()
+    connected = []
+
+    def connect() -> None:
+        with gossamer.sync.connect(address, timeout=60) as client:
+            connected.append(client.publish({"n": 1}, ack="sent"))
+
+    thread = threading.Thread(target=connect)
+    thread.start()
+    until(lambda: warnings, "a warning")
+    assert thread.is_alive()
+    assert not connected
+    mesh.broker("b1", listen=address).ready()
+    thread.join(30)
+    assert connected
+    command = f"gossamer up --listen {address}"
+    assert warnings == [f"waiting up to 60 s for a broker at {address} (Connection refused): `{command}` starts one"]
+
+
+def test_client_whose_broker_is_killed_warns_for_whom_it_waits(mesh, warnings):
+    b1 = mesh.broker("b1").ready()
+    with gossamer.sync.connect(b1.url, timeout=60) as client:
+        client.publish({"n": 1}, ack="sent")
+        assert warnings == []
+        b1.kill()
+        until(lambda: warnings, "a warning")
+        mesh.broker("b2", listen=b1.url).ready()
+        client.publish({"n": 2}, ack="sent")
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"waiting up to 60 s for a broker at {b1.url} (Connection refused)")
+
+
+def test_error_after_the_timeout_names_the_broker_and_what_starts_one():
+    with pytest.raises(gossamer.ConnectionLost) as error:
+        gossamer.sync.connect(["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"], timeout=0.2)
+    assert str(error.value) == (
+        "no broker within 0.2 s at tcp://127.0.0.1:1, tcp://127.0.0.1:2 (Connection refused): "
+        "`gossamer up --listen tcp://127.0.0.1:1` starts one"
+    )

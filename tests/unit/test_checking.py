@@ -167,7 +167,8 @@ def test_the_log_is_read_back_while_it_is_written(store_url, capfd):
             f"{ZERO} {S}:0 [k] n=0 s=ü b\n{ZERO} {S}:1 [k] n=1 s=ü b\n"
         )
         bounds = ["--since", "1970-01-01T00:00:20+00:00", "--until", "1970-01-01T00:00:30+00:00"]
-        assert run(capfd, "log", "--store", store_url, "--group", "default", *bounds)[1] == f"{ZERO} {S}:1 [k] n=1 s=ü b\n"
+        second = run(capfd, "log", "--store", store_url, "--group", "default", *bounds)[1]
+        assert second == f"{ZERO} {S}:1 [k] n=1 s=ü b\n"
         assert run(capfd, "log", "--store", store_url, "--since", "1d")[1] == ""
         assert run(capfd, "log", "--store", store_url, "--limit", "0")[1] == ""
         sql(store, "UPDATE packets SET checksum = 0 WHERE number = 1")
