@@ -124,8 +124,8 @@ def summary(facts: Facts) -> RenderableType:
     told = Table(box=None, show_header=False, padding=(0, 1))
     for what, found in (
         ("published", f"{facts.published:,} events, all of them logged"),
-        ("its rate", f"{facts.rate_without:,.0f} events/s, logged, as fast as it goes"),
-        ("", f"{facts.rate_with:,.0f} events/s ({facts.ratio:.0%}) with the slow consumer"),
+        ("its rate", f"{facts.rate_fast:,.0f} events/s, logged, as fast as it goes, while all keep up"),
+        ("", f"{facts.rate_slow:,.0f} events/s ({facts.ratio:.0%}) while one of them is slow"),
         ("longest wait", f"{facts.longest_publish_ms:,.0f} ms in a publish()"),
         ("away", f"{facts.missed:,} events missed, and had {facts.caught_up_s:.1f} s after coming back"),
         ("failover", f"{facts.failover_s:.2f} s without an event when {BROKERS[0]} was killed"),
@@ -133,5 +133,6 @@ def summary(facts: Facts) -> RenderableType:
         told.add_row(Text(f"  {what}", "bold"), found)
     promises = Table(box=None, show_header=False, padding=(0, 1))
     for promise, held in facts.promises.items():
-        promises.add_row(Text("  ✓" if held else "  ✗", "bold green" if held else "bold red"), promise)
+        told_of = f"{promise}: {facts.measured[promise]}" if held else f"MISSED: {promise}: {facts.measured[promise]}"
+        promises.add_row(Text("  ✓" if held else "  ✗", "bold green" if held else "bold red"), told_of)
     return Group(Text(), told, Text(), table, Text(), promises)

@@ -23,7 +23,9 @@ MISSING = "a report needs Spark and matplotlib ({}): pip install 'gossamer[analy
 
 Stores = Annotated[
     list[str] | None,
-    typer.Option("--store", envvar="GOSSAMER_STORE", help="sqlite:///FILE, postgresql://…; repeatable. [the store here]"),
+    typer.Option(
+        "--store", envvar="GOSSAMER_STORE", help="sqlite:///FILE or postgresql://…, repeatable. [the store here]"
+    ),
 ]
 Archives = Annotated[list[Path] | None, typer.Option("--archive", help="A logger's archive in Parquet, repeatable.")]
 

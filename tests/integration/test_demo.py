@@ -52,7 +52,7 @@ def test_a_promise_that_is_broken_is_shown_and_is_the_exit_code(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def play(story: demo_story.Story) -> list[None]:
-        story.facts = demo_story.Facts(published=2, rate_with=1.0, rate_without=2.0)
+        story.facts = demo_story.Facts(published=2, rate_slow=1.32, rate_fast=2.0)
         account = {"node": "broker-2", "delivered": 1, "obsoleted": 0, "lost": 1, "final_state_equal": False}
         story.facts.accounts = {name: {**account, "exact": False} for name in ("fast", "slow", "picky", "durable")}
         story._judge(*story.facts.accounts.values())
@@ -62,7 +62,22 @@ def test_a_promise_that_is_broken_is_shown_and_is_the_exit_code(
     with pytest.raises(SystemExit) as stopped:
         main(["demo"])
     assert stopped.value.code == 1
-    assert capsys.readouterr().out.count("✗") == 6
+    told = capsys.readouterr().out
+    assert (told.count("✗"), told.count("✓"), told.count("MISSED")) == (7, 0, 7)
+    assert "the slow one did not hold up the publisher: 66% of its rate (80% at least)" in " ".join(told.split())
+
+
+def test_promise_is_kept_from_its_threshold_on_and_tells_both():
+    promise = "the slow one did not hold up the publisher"
+    account = {"node": "broker-2", "delivered": 1, "obsoleted": 0, "lost": 0, "final_state_equal": True, "exact": True}
+    for share, kept in ((demo_story.RATE_MIN - 0.001, False), (demo_story.RATE_MIN, True)):
+        with demo_story.Story(demo_story.SHORT) as story:
+            story.facts.rate_fast, story.facts.rate_slow = 1_000.0, 1_000.0 * share
+            story._judge(*(dict(account) for _ in range(4)))
+            assert story.facts.promises[promise] is kept
+            assert story.facts.held is kept
+            assert "(80% at least)" in story.facts.measured[promise]
+            assert story.facts.promises.keys() == story.facts.as_dict()["measured"].keys()
 
 
 def test_an_actor_that_ends_too_early_is_one_line(
