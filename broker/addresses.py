@@ -11,11 +11,11 @@ _URL = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(\*|[0-9]{1,5})")
 _WILDCARDS = ("*", "0.0.0.0", "[::]")
 
 
-def split(url: str) -> tuple[str, int]:
+def split(url: str, example: str = "tcp://127.0.0.1:7401") -> tuple[str, int]:
     """Host and port of `tcp://host:port`; port 0 stands for one that is free."""
     found = _URL.fullmatch(url) if isinstance(url, str) else None
     if found is None:
-        raise UsageError(f"{url!r} is not an address like tcp://127.0.0.1:7401")
+        raise UsageError(f"{url!r} is not an address like {example}")
     host, port = found[1], 0 if found[2] == "*" else int(found[2])
     if port > 65_535:
         raise UsageError(f"{url!r}: a port is at most 65535")
@@ -23,10 +23,19 @@ def split(url: str) -> tuple[str, int]:
 
 
 def check_peer(url: str) -> str:
-    """An address that can be dialled."""
-    host, port = split(url)
+    """The address of a member, if it can be dialled."""
+    return _check_dialled(url, "a peer", "tcp://127.0.0.1:7401")
+
+
+def check_url(url: str) -> str:
+    """The address of a broker for clients, if it can be dialled."""
+    return _check_dialled(url, "a broker", "tcp://127.0.0.1:7400")
+
+
+def _check_dialled(url: str, whose: str, example: str) -> str:
+    host, port = split(url, example)
     if port == 0 or host == "*":
-        raise UsageError(f"{url!r}: a peer's address needs a host and a port")
+        raise UsageError(f"{url!r}: {whose}'s address needs a host and a port, like {example}")
     return url
 
 

@@ -115,13 +115,14 @@ class Picture:
                 found[name] |= {"role": "logger" if record.logger else "broker", "mesh": record.address}
                 if record.status != "member":
                     found[name] |= {"status": record.status, "trouble": [f"is {record.status}"]}
+        for name in lost.keys() & found.keys():
+            found[name] |= {"trouble": [lost[name].reason], "status": lost[name].kind}
+            if "age_s" in found[name]:
+                found[name]["age_s"] = round(lost[name].unheard_s, 1)
         lost_to = self._lost_to(found)
         for name, member in found.items():
-            if name in lost:
-                member["trouble"] = [lost[name].reason]
-                member["status"] = lost[name].kind
-            elif name in lost_to and member["status"] == "member":
-                member["trouble"].append(f"is lost to {', '.join(lost_to[name])}")
+            if name in lost_to and member["status"] == "member":
+                member["trouble"].append(f"is lost: {', '.join(lost_to[name])} cannot reach it")
                 member["status"] = "lost"
             if member["status"] in ("gone", "silent", "lost"):
                 for figure in set(SHOWN) - {*LASTING, "status"}:

@@ -18,7 +18,7 @@ import typer
 
 from gossamer.cli import options
 from gossamer.cli.logs import start_warnings
-from gossamer.matching import SelectorError
+from gossamer.matching import Selector, SelectorError
 from gossamer.matching.values import check_attributes
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Event
@@ -116,6 +116,7 @@ def sub(
     start_warnings()
 
     async def subscribe() -> None:
+        Selector(selector)  # a mistake in it needs no broker to be told
         async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:
             found = await client.subscribe(selector, durable=durable, notices=notices, start=begins, buffer=buffer)
             print(f"subscribed at {client.node}", file=sys.stderr, flush=True)

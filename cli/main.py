@@ -1,11 +1,13 @@
 """The `gossamer` command: one file a subcommand, errors as one line, exit code 2 for bad input, 1 for what failed."""
 
 import ast
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -83,6 +85,7 @@ def root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; whatever is wrong is one clear line on stderr."""
     command = typer.main.get_command(_app(sys.argv[1:] if arguments is None else arguments))
+    _show_brackets(command)
     try:
         code = command.main(arguments, prog_name="gossamer", standalone_mode=False)
     except GossamerError as error:
@@ -94,6 +97,15 @@ def main(arguments: list[str] | None = None) -> None:
         message = error.format_message()  # empty when no arguments were given: the help was shown
         sys.exit(complain(message) if message else 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show_brackets(command: Any) -> None:
+    """Have `[tcp://…]` in help texts printed: the library takes brackets with a word in them for its own markup."""
+    for each in command.params:
+        if getattr(each, "help", None):
+            each.help = re.sub(r"\[(?=[A-Za-z])", r"\[", each.help)
+    for each in getattr(command, "commands", {}).values():
+        _show_brackets(each)
 
 
 def complain(message: str, code: int = 2) -> int:

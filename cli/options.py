@@ -25,6 +25,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gossamer.broker.addresses import split
 from gossamer.broker.session import ClientLimits
 from gossamer.broker.telemetry import INTERVAL_S
 from gossamer.cli.groups import parse_groups
@@ -180,7 +181,12 @@ def http_address(given: str | None) -> str | None:
     text = given or HTTP
     if text == "off":
         return None
-    return f"tcp://{text.removeprefix('http://').removeprefix('tcp://').rstrip('/')}"
+    address = f"tcp://{text.removeprefix('http://').removeprefix('tcp://').rstrip('/')}"
+    try:
+        split(address)
+    except UsageError:
+        raise UsageError(f"--http {text!r} is not an address like {HTTP.removeprefix('tcp://')}") from None
+    return address
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -20,5 +20,6 @@ def status(
     if as_json:
         print(json.dumps(found))
     else:
-        view.console().print(view.render(found, addresses=True))
+        console = view.console()
+        console.print(view.render(found, console, addresses=True))
     raise typer.Exit(0 if found["healthy"] else 1)

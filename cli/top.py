@@ -32,13 +32,13 @@ def top(
                 if as_json:
                     print(json.dumps(found), flush=True)
                 else:
-                    console.print(view.render(found))
+                    console.print(view.render(found, console))
                 if once:
                     return
         else:
             with Live(console=console, screen=True, auto_refresh=False) as live:
                 async for found in looks:
-                    live.update(view.render(found), refresh=True)
+                    live.update(view.render(found, console), refresh=True)
 
     with suppress(KeyboardInterrupt):
         asyncio.run(look())

@@ -32,6 +32,7 @@ from gossamer.sdk.connecting import connect
 HTTP = options.HTTP.replace("tcp://", "http://")
 HTTP_S = 5.0
 STEP_S = 0.25
+TIMEOUT_MAX_S = 1e6
 PATIENCE_S = 2 * INTERVAL_S
 """For everybody to tell of itself."""
 NEW_S = 3.0
@@ -53,6 +54,11 @@ COLUMNS = (
 )  # fmt: skip
 
 
+LEAST_FIRST = (
+    "p50 ms", "busy", "gaps", "stored", "lag", "p99 ms", "subs", "behind", "to clients/s", "queued", "published/s",
+    "clients", "",
+)  # fmt: skip
+"""The columns that go where there is no room for all, those first; `lost` stays."""
 PIPED_WIDTH = 240
 SLOW = ("behind", "queued", "obsoleted", "lost")
 """A consumer that has none of these keeps up."""
@@ -63,6 +69,11 @@ def pictures(http: str | None, url: list[str] | None, timeout_s: float, interval
     if http is None and url:
         return _from_broker(url, timeout_s, interval_s)
     return _from_http(http, timeout_s, interval_s)
+
+
+def check_timeout(timeout_s: float) -> None:
+    if not 0 < timeout_s < TIMEOUT_MAX_S:
+        raise UsageError(f"--timeout is a number of seconds, more than 0 and less than {TIMEOUT_MAX_S:g}")
 
 
 def http_url(http: str | None) -> str:
@@ -103,6 +114,7 @@ async def _from_http(http: str | None, timeout_s: float, interval_s: float) -> A
 
 def fetch(address: str, path: str, timeout_s: float, method: str = "GET") -> dict[str, Any]:
     """What a member answers over http; `UsageError` if it refuses, `ConnectionLost` if there is no member."""
+    check_timeout(timeout_s)
     try:
         request = urllib.request.Request(f"{address}{path}", method=method)
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
@@ -110,8 +122,6 @@ def fetch(address: str, path: str, timeout_s: float, method: str = "GET") -> dic
     except urllib.error.HTTPError as error:
         with error:
             code, told = error.code, error.read()
-    except http.client.InvalidURL:
-        raise UsageError(f"{address} is not an address like {HTTP}") from None
     except http.client.HTTPException:  # a port for clients, or of the mesh
         raise ConnectionLost(f"{address} does not speak http: pass the --http address of a member [{HTTP}]") from None
     except OSError as error:
@@ -169,9 +179,9 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
-def render(found: dict[str, Any], addresses: bool = False) -> RenderableType:
+def render(found: dict[str, Any], console: Console, addresses: bool = False) -> RenderableType:
     """Members, where they are if that is wanted, those who are slow, and what is wrong."""
-    parts: list[RenderableType] = [_headline(found), _members(found["members"])]
+    parts: list[RenderableType] = [_headline(found), _members(found["members"], console)]
     if addresses:
         parts.append(_addresses(found["members"]))
     slow = [each for each in found["consumers"] if any(each[name] for name in SLOW)]
@@ -189,9 +199,19 @@ def _headline(found: dict[str, Any]) -> Text:
     return Text.assemble("The mesh is ", state, f": {told}; as {found['node']} sees it")
 
 
-def _members(members: list[dict[str, Any]]) -> Table:
+def _members(members: list[dict[str, Any]], console: Console) -> Table:
+    """As many columns as fit, the most important ones: a column that is cut off tells nothing."""
     # What is 0 everywhere is not worth a column.
     columns = [each for each in COLUMNS if any(member.get(each[0]) for member in members)]
+    for least in LEAST_FIRST:
+        table = _member_table(members, columns)
+        if console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width:
+            break
+        columns = [each for each in columns if each[1] != least]
+    return _member_table(members, columns)
+
+
+def _member_table(members: list[dict[str, Any]], columns: list[tuple[str, str]]) -> Table:
     table = _table("member", "role", "status", "heard")
     for _, title in columns:
         table.add_column(title, justify="right", no_wrap=True)

@@ -1,21 +1,21 @@
 """`gossamer.connect`: to a broker, to the first of several that answers, or to one that is started here."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from gossamer.broker.addresses import check_peer
+from gossamer.broker.addresses import check_peer, check_url
 from gossamer.messages.errors import UsageError
 from gossamer.messages.ids import named_stream
 from gossamer.sdk.client import Client
 from gossamer.sdk.spool import Spool
 
 
-def _addresses(urls: str | Sequence[str]) -> tuple[str, ...]:
+def _addresses(urls: str | Sequence[str], check: Callable[[str], str]) -> tuple[str, ...]:
     if not isinstance(urls, str | Sequence):
         raise UsageError(f"{urls!r} is not an address like tcp://127.0.0.1:7400, nor a list of such")
-    return tuple(map(check_peer, (urls,) if isinstance(urls, str) else urls))
+    return tuple(map(check, (urls,) if isinstance(urls, str) else urls))
 
 
 class Connecting:
@@ -32,7 +32,7 @@ class Connecting:
         listen: str | None,
         peers: Sequence[str],
     ) -> None:
-        self._urls = None if url is None else _addresses(url)
+        self._urls = None if url is None else _addresses(url, check_url)
         if self._urls is not None and not self._urls:
             raise UsageError("connect: a url, several, or None for an embedded node")
         if self._urls is not None and (data is not None or listen is not None or peers):
@@ -45,7 +45,7 @@ class Connecting:
         self._group = group
         self._publisher, self._spool = publisher, spool
         self._timeout = timeout
-        self._node_options = data, listen, _addresses(peers)
+        self._node_options = data, listen, _addresses(peers, check_peer)
         self._client: Client | None = None
 
     async def _connect(self) -> Client:

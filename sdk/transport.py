@@ -15,6 +15,7 @@ packets keep that from being taken twice. After `timeout_s` without any broker t
 """
 
 import atexit
+import errno
 import logging
 import os
 import select
@@ -171,6 +172,8 @@ class Transport:
         self._refused = ""
         """Why the last broker that was tried did not take us, in brackets."""
         self._told_waiting = False
+        self._misled = False
+        """Whether the address that was tried last has no such host: no broker could be started there."""
         self._occupied = False
         """Whether something listened at the address that was tried last, and did not answer as a broker."""
         self._turned_away = 0
@@ -235,6 +238,8 @@ class Transport:
 
     def _whom(self) -> str:
         whom = f"{', '.join(self._urls)}{self._refused}"
+        if self._misled:
+            return whom
         if self._occupied:
             return f"{whom}: `gossamer status` lists where brokers listen for clients"
         listen = "" if DEFAULT_URL in self._urls else f" --listen {self._urls[0]}"
@@ -478,6 +483,7 @@ class Transport:
             self._connection = dial(self._urls[self._url], 2 * FRAME_BYTES_MAX, patience_s)
         except OSError as error:
             self._refused, self._occupied = f" ({error.strerror or error})", False
+            self._misled = isinstance(error, socket.gaierror) or error.errno == errno.EINVAL
             self._open_at = time.monotonic() + RETRY_S
             return
         self._hello_at = time.monotonic()  # of a name's addresses the first may have taken all the time
