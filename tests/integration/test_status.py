@@ -2,6 +2,8 @@
 
 import functools
 import json
+import os
+import signal
 import socket
 import subprocess
 import threading
@@ -104,6 +106,22 @@ def test_clients_of_a_killed_broker_are_not_counted_there_any_more(mesh: Process
         until(lambda: seen_by(b1.http)["trouble"], "b2 to be missed")
         until(lambda: {m["node"]: m.get("clients") for m in seen_by(b1.http)["members"]} == {"b1": 1, "b2": None})
         assert seen_by(b1.http)["totals"]["clients"] == 1
+
+
+@pytest.mark.slow
+def test_stopped_process_is_silent_and_well_again_when_it_goes_on(mesh: Processes):
+    """Its kernel still takes connections, as that of a busy machine does: only unanswered probes tell."""
+    b1 = mesh.broker("b1", http="127.0.0.1:0").ready()
+    b2 = mesh.broker("b2", b1.address, http="off").ready()
+    until(lambda: healthy(b1.http, "b1", "b2"), "b1 to know b2")
+    os.kill(b2.pid, signal.SIGSTOP)
+    try:
+        (trouble,) = until(lambda: seen_by(b1.http)["trouble"], "b2 to be missed")
+        assert trouble.startswith("b2: is silent: not heard for")
+        assert {member["node"]: member["status"] for member in seen_by(b1.http)["members"]}["b2"] == "silent"
+    finally:
+        os.kill(b2.pid, signal.SIGCONT)
+    until(lambda: healthy(b1.http, "b1", "b2"), "b2 to be well again")
 
 
 def test_top_goes_on_with_another_member_when_the_one_it_asks_is_killed(mesh: Processes):
