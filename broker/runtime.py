@@ -70,6 +70,8 @@ EXPEL_S = 10.0
 """A member that no link shows to be lost is expelled only if it was not heard for so long."""
 WAITS_S = 2.0
 """So often a logger that is to leave looks what it waits for."""
+PEERS_S = 1.0
+"""A member that none of its peers has answered for so long says so."""
 MEASURE_S = 0.01
 """Latencies are measured of one event in so long."""
 OUT = ("outside", "disconnected", "joining")
@@ -226,6 +228,8 @@ class Runtime:
         self._poll.register(self._wakeup, READ, None)
         self._stop_at = float("inf")
         self._leaving = False
+        self._peers = peers
+        self._peers_due = float("inf")
         self._waits_for = ""
         self._waits_due = 0.0
         self._ended = threading.Event()  # a signal that interrupts a thread's own join makes it count as ended
@@ -404,6 +408,7 @@ class Runtime:
                 self.clients.start(self.node, self.name, self._incarnation, self._poll)
             self._feed(Start())
             self.telemetry.start(time.monotonic())
+            self._peers_due = time.monotonic() + PEERS_S
             while not self._over():
                 self._turn()
         except BaseException as error:
@@ -439,6 +444,12 @@ class Runtime:
         if self.telemetry.due <= now:
             for given in self.telemetry.on_due(now):
                 self._feed(given)
+        if now >= self._peers_due:
+            self._peers_due = float("inf")
+            if not self.node.membership.introduced:
+                told = {"event": "waiting", "peers": list(self._peers)}
+                where = ", ".join(self._peers)
+                _log.warning("%s waits: no member answers at %s", self.name, where, extra={"fields": told})
         if self._leaving and self.store is not None and now >= self._waits_due:
             self._waits_due = now + WAITS_S
             self._tell_what_it_waits_for()
@@ -451,7 +462,13 @@ class Runtime:
                 _log.warning("%s is to leave, and waits for %s", self.name, waits_for, extra={"fields": told})
 
     def _deadline(self) -> float:
-        deadline = min(self._machine.next_deadline(), self._links.next_deadline(), self._stop_at, self.telemetry.due)
+        deadline = min(
+            self._machine.next_deadline(),
+            self._links.next_deadline(),
+            self._stop_at,
+            self.telemetry.due,
+            self._peers_due,
+        )
         if self.clients is not None:
             deadline = min(deadline, self.clients.next_deadline())
         return min(deadline, time.monotonic() + 60.0)

@@ -163,6 +163,11 @@ async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> A
             until = time.monotonic() + timeout_s
             while not picture.complete and time.monotonic() < until and not watching.done():
                 await asyncio.sleep(STEP_S)
+            if not watching.done() and not picture.complete and not picture.as_dict(0)["members"]:
+                raise ConnectionLost(
+                    f"no member told of itself within {timeout_s:g} s: telemetry is switched off there, "
+                    "or its interval is longer than --timeout"
+                )
             while not watching.done():
                 yield {"node": client.node, **picture.as_dict(time.time_ns())}
                 await asyncio.sleep(interval_s)

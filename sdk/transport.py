@@ -238,7 +238,7 @@ class Transport:
 
     def _whom(self) -> str:
         whom = f"{', '.join(self._urls)}{self._refused}"
-        if self._misled:
+        if self._misled or self._turned_away:
             return whom
         if self._occupied:
             return f"{whom}: `gossamer status` lists where brokers listen for clients"
@@ -448,7 +448,8 @@ class Transport:
             self._heard_at = now
         if not self._welcomed:
             if now > self._lost_at + self._timeout_s:
-                raise ConnectionLost(f"no broker within {self._timeout_s:g} s at {self._whom()}")
+                took = " took this client" if self._turned_away else ""
+                raise ConnectionLost(f"no broker{took} within {self._timeout_s:g} s at {self._whom()}")
             if self.reconnects >= 0 and now > self._lost_at + UNANSWERED_S:  # the first time `Client._start` sees to it
                 self.tell_waiting()
             if self._connection is None:

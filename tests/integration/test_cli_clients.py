@@ -108,6 +108,16 @@ def test_client_without_a_broker_says_at_once_for_whom_it_waits_and_goes_on(comm
     assert (waiting.returncode, more, bool(told)) == (0, "", True)
 
 
+def test_broker_that_turns_a_client_away_is_not_said_to_be_missing(mesh):
+    b1 = mesh.broker("b1", http="off").ready()
+    told = gossamer("pub", "a=b", "--publisher", "p", "--url", b1.url, "--timeout", "0.9")
+    assert told.returncode == 1
+    assert told.stderr == (
+        f"gossamer: no broker took this client within 0.9 s at {b1.url} "
+        "(b1 knows of no logger, and a named publisher needs one)\n"
+    )
+
+
 def test_address_of_something_else_than_a_broker_is_said_so(mesh):
     b1 = mesh.broker("b1", http="off").ready()
     told = gossamer("pub", "a=b", "--url", b1.address, "--timeout", "2.5")

@@ -142,6 +142,29 @@ def test_top_goes_on_with_another_member_when_the_one_it_asks_is_killed(mesh: Pr
     assert found["trouble"][0].startswith("b1: is gone: nothing listens at")
 
 
+def test_member_whose_peers_do_not_answer_says_so(mesh: Processes):
+    nobody = mesh.address()
+    broker, logger = mesh.broker("b1", nobody), mesh.logger("L", nobody).ready()
+    for process, name in ((broker, "b1"), (logger, "L")):
+        until(lambda process=process: "waits" in process.errors(), f"{name} to say that it waits")
+        assert f"{name} waits: no member answers at {nobody}" in process.errors()
+
+
+def test_member_whose_peer_answers_does_not_say_that_it_waits(mesh: Processes):
+    b1 = mesh.broker("b1", **{"telemetry-interval-s": "0.2", "http": "127.0.0.1:0"}).ready()
+    b2 = mesh.broker("b2", b1.address).ready()
+    until(lambda: seen_by(b1.http)["members"][0].get("uptime_s", 0) > 1.5, "b1 to be up for a while")
+    assert "waits" not in b1.errors() + b2.errors()
+
+
+def test_mesh_without_telemetry_is_not_called_in_trouble(mesh: Processes):
+    b1 = mesh.broker("b1", **{"telemetry-interval-s": "0", "http": "127.0.0.1:0"}).ready()
+    for option, address in (("--http", b1.http), ("--url", b1.url)):
+        told = gossamer("status", option, address, "--timeout", "1")
+        assert (told.returncode, told.stdout, told.stderr.count("\n")) == (1, "", 1), told
+        assert "telemetry is switched off" in told.stderr
+
+
 def test_http_server_of_something_else_is_one_line(tmp_path):
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as other:
