@@ -6,6 +6,7 @@ for later queries on the same DataFrame.
 
 import json
 import random
+import re
 import sqlite3
 from pathlib import Path
 
@@ -16,11 +17,14 @@ from pyspark.sql import functions as F
 from gossamer.lab.made_log import MadeLog
 from gossamer.logger.filling import fill, fill_archive
 from gossamer.matching import Selector
+from gossamer.messages.event import Content
+from gossamer.messages.packet import pack
 
 COLUMNS = ["id", "group", "stream", "seq", "key", "logged_ns", "size"]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 SELECTOR = "type = 'quote' AND (price BETWEEN 20 AND 120 OR symbol PREFIX 'S15')"
 PATIENCE_S = 600
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "analytics.md"
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +160,19 @@ def test_random_queries_get_the_answers_of_sql(spark, places, place):
 @pytest.mark.parametrize("place", [0, 1], ids=["store", "archive"])
 def test_many_random_queries_get_the_answers_of_sql(spark, places, place, seed):
     check(Queries(spark, places[place], places[2], seed), 25, random.Random(seed))
+
+
+def test_the_documented_code_runs(spark, monkeypatch, tmp_path):
+    """On the shared session: another one would configure it anew."""
+    quotes = [Content(key="IBM", attributes={"symbol": "IBM", "price": price}) for price in (99.5, 101.5)]
+    fill(f"sqlite:///{tmp_path / 'gossamer.db'}", [(5, [pack("default/feed", 0, quotes)])])
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "spark" in block)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gossamer.analytics.session.session", lambda: spark)
+    shown = {}
+    exec(code, shown)
+    assert [(row["seq"], json.loads(row["attributes"])["price"]) for row in shown["dear"].collect()] == [(1, 101.5)]
+    assert shown["events"].count() == 2
 
 
 def test_load_says_which_option_is_wrong(spark, places):
