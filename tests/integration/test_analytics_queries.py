@@ -165,12 +165,13 @@ def test_many_random_queries_get_the_answers_of_sql(spark, places, place, seed):
 def test_the_documented_code_runs(spark, monkeypatch, tmp_path):
     """On the shared session: another one would configure it anew."""
     quotes = [Content(key="IBM", attributes={"symbol": "IBM", "price": price}) for price in (99.5, 101.5)]
-    fill(f"sqlite:///{tmp_path / 'gossamer.db'}", [(5, [pack("default/feed", 0, quotes)])])
+    url = f"sqlite:///{tmp_path / 'gossamer.db'}"
+    fill(url, [(5, [pack("default/feed", 0, quotes)])])
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "spark" in block)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gossamer.analytics.session.session", lambda: spark)
     shown = {}
-    exec(code, shown)
+    # A relative path is one of the folder in which Spark was started.
+    exec(code.replace("sqlite:///gossamer.db", url), shown)
     assert [(row["seq"], json.loads(row["attributes"])["price"]) for row in shown["dear"].collect()] == [(1, 101.5)]
     assert shown["events"].count() == 2
 
