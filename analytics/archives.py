@@ -5,9 +5,10 @@ published in `$sys`, so its type and node are attributes.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from gossamer.analytics.reading import BATCH_ROWS, arrow_schema, publishers
 from gossamer.analytics.schema import EVENTS, TABLES
 from gossamer.messages.errors import UsageError
+
+if TYPE_CHECKING:
+    from gossamer.analytics.source import GossamerSource
 
 SYSTEM_GROUP = "$sys"
 _FILES = StructType(
@@ -90,17 +94,19 @@ class File(InputPartition):
 
 
 class ArchiveReader(DataSourceReader):
-    """A partition a file."""
+    """A partition a file. Options that choose rows skip files by their paths, and row groups by their statistics."""
 
-    def __init__(self, source: Any, schema: StructType) -> None:
+    def __init__(self, source: "GossamerSource", schema: StructType) -> None:
         from gossamer.analytics.planning import nanoseconds
 
         self._archive: str = source.options["archive"]
-        self._table: str = source.table
         self._schema = schema
-        self._group: str | None = SYSTEM_GROUP if source.table == "telemetry" else source.options.get("group")
-        times: list[datetime | None] = [source.time("since"), source.time("until")]
-        self._since_ns, self._until_ns = (None if time is None else nanoseconds(time) for time in times)
+        self._group = SYSTEM_GROUP if source.table == "telemetry" else source.group
+        self._has_system = source.has_system
+        self._key = source.key
+        self._since_ns = None if source.since is None else nanoseconds(source.since)
+        self._until_ns = None if source.until is None else nanoseconds(source.until)
+        self._where = source.where
 
     def partitions(self) -> Sequence[InputPartition]:
         folder = checked(self._archive)
@@ -113,6 +119,7 @@ class ArchiveReader(DataSourceReader):
         return (
             # A name that was too long for a path is cut, and marked so.
             (self._group is None or group == self._group or "~" in group)
+            and (self._has_system or not group.startswith("$"))
             and (self._since_ns is None or hour >= hour_of(self._since_ns))
             and (self._until_ns is None or hour <= hour_of(self._until_ns))
         )
@@ -120,7 +127,7 @@ class ArchiveReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, File):
             return
-        import pyarrow.parquet as parquet
+        import pyarrow.dataset as dataset
 
         wanted = arrow_schema(self._schema)
         made = {
@@ -130,20 +137,36 @@ class ArchiveReader(DataSourceReader):
             "type": ["attributes"],
             "node": ["attributes"],
         }
-        columns = {need for name in wanted.names for need in made.get(name, [name])} | {"stream", "logged_ns"}
-        with parquet.ParquetFile(partition.path) as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=sorted(columns)):
-                yield self._in_schema(self._wanted(batch), wanted, partition.store)
+        columns = {need for name in wanted.names for need in made.get(name, [name])} | {"stream"}
+        if self._where is not None:
+            columns.add("attributes")
+        batches = dataset.dataset(partition.path, format="parquet").to_batches(
+            columns=sorted(columns), filter=self._conditions(), batch_size=BATCH_ROWS, batch_readahead=1,
+            use_threads=False, fragment_scan_options=dataset.ParquetFragmentScanOptions(pre_buffer=False),
+        )  # fmt: skip
+        for batch in batches:
+            if self._where is not None:
+                batch = batch.filter(pa.array(self._where.keeps(batch["attributes"].to_pylist()), pa.bool_()))
+            if len(batch):
+                yield self._in_schema(batch, wanted, partition.store)
 
-    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        keep = pc.is_valid(batch["stream"])
+    def _conditions(self) -> pc.Expression:
+        stream = pc.field("stream")
+        keep = pc.is_valid(stream)
         if self._group is not None:
-            keep = pc.and_(keep, pc.equal(_groups(batch), self._group))
+            keep &= pc.starts_with(stream, f"{self._group}/")
+        if not self._has_system:
+            keep &= ~pc.starts_with(stream, "$")
+        if self._key is not None:
+            keep &= pc.field("key") == self._key
         if self._since_ns is not None:
-            keep = pc.and_(keep, pc.greater_equal(batch["logged_ns"], self._since_ns))
+            keep &= pc.field("logged_ns") >= self._since_ns
         if self._until_ns is not None:
-            keep = pc.and_(keep, pc.less(batch["logged_ns"], self._until_ns))
-        return batch.filter(keep)
+            keep &= pc.field("logged_ns") < self._until_ns
+        if self._where is not None and self._where.needles:
+            holds = [pc.match_substring(pc.field("attributes"), needle) for needle in self._where.needles]
+            keep &= reduce(or_, holds)
+        return keep
 
     def _in_schema(self, batch: pa.RecordBatch, wanted: pa.Schema, store: str) -> pa.RecordBatch:
         arrays = []

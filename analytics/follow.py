@@ -21,7 +21,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from gossamer.analytics.jobs.plot import Plot
 from gossamer.analytics.page import page
 from gossamer.analytics.report import Overview, Report, Section, Table
-from gossamer.messages.ids import SYSTEM_GROUP
 
 WINDOW_S = 5
 SHOWN_S = 3_600
@@ -115,10 +114,10 @@ def follow(
 ) -> StreamingQuery:  # fmt: skip
     """Keep `out/index.html` up to date until the query is stopped; one that was stopped, or killed, goes on."""
     reader = spark.readStream.format("gossamer").option("store", store)
-    reader = reader.option("columns", "group,published_ns,logged_ns,size")
+    reader = reader.options(columns="group,published_ns,logged_ns,size", system="false")
     if since is not None:
         reader = reader.option("since", since.isoformat())
-    events = reader.load().where(F.col("group") != SYSTEM_GROUP)
+    events = reader.load()
     took_ms = F.when(F.col("published_ns") > 0, (F.col("logged_ns") - F.col("published_ns")) / 1e6)
     events = events.select("group", "size", F.timestamp_micros(F.expr("logged_ns div 1000")).alias("at"),
                            took_ms.alias("took_ms"))  # fmt: skip

@@ -15,7 +15,6 @@ from gossamer.analytics.planning import extent_of, nanoseconds, place_of
 from gossamer.analytics.schema import TABLES
 from gossamer.analytics.session import is_local
 from gossamer.messages.errors import UsageError
-from gossamer.messages.ids import SYSTEM_GROUP
 
 SLICES_A_CORE = 4
 _SAME = {"events": ["stream", "seq"], "telemetry": ["node", "type", "key", "published_ns", "deleted"]}
@@ -32,7 +31,7 @@ KEPT = {
 class Inputs:
     spark: SparkSession
     events: DataFrame
-    """Of `schema.EVENTS` the columns in `KEPT`, without the rows of `$sys`."""
+    """Of `schema.EVENTS` the columns in `KEPT`, without the rows of `$sys` and other namespaces that begin so."""
     telemetry: DataFrame
     """`schema.TELEMETRY`."""
     notes: tuple[str, ...] = ()
@@ -65,9 +64,9 @@ def load(
     def united(table: str) -> DataFrame:
         read = [_read_store(spark, url, table, since, until, parts) for url in urls]
         times = [None if time is None else nanoseconds(time) for time in (since, until)]
-        read += [read_archive(spark, archive, table, *times) for archive in archives]
-        if table == "events":
-            read = [each.where(F.col("group") != SYSTEM_GROUP) for each in read]
+        for archive in archives:
+            archived = read_archive(spark, archive, table, *times)
+            read.append(archived.where(~F.col("group").startswith("$")) if table == "events" else archived)
         found = reduce(DataFrame.unionByName, (each.select(*KEPT[table]) for each in read))
         return (found.dropDuplicates(_SAME[table]) if several else found).persist(StorageLevel.MEMORY_AND_DISK)
 
@@ -94,6 +93,8 @@ def _read_store(
 ) -> DataFrame:
     columns = ",".join(KEPT[table])
     reader = spark.read.format("gossamer").options(store=url, table=table, columns=columns, partitions=parts)
+    if table == "events":
+        reader = reader.option("system", "false")
     for name, time in (("since", since), ("until", until)):
         if time is not None:
             reader = reader.option(name, time.isoformat())

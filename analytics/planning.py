@@ -107,8 +107,10 @@ def logged_within(since: datetime | None, until: datetime | None) -> list[Condit
 
 
 def nanoseconds(time: datetime) -> int:
+    """Nanoseconds since 1970, cut to 64 bits: a time after 2262 is as late as a store can hold."""
     elapsed = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (elapsed.days * 86_400 + elapsed.seconds) * 10**9 + elapsed.microseconds * 1_000
+    found = (elapsed.days * 86_400 + elapsed.seconds) * 10**9 + elapsed.microseconds * 1_000
+    return min(max(found, -(2**63)), 2**63 - 1)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import compress
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -27,6 +28,9 @@ from pyspark.sql.types import (
     StringType,
     StructType,
 )
+
+if TYPE_CHECKING:
+    from gossamer.analytics.where import Where
 
 BATCH_ROWS = 8_192
 BUSY_S = 30
@@ -53,6 +57,8 @@ _CASTS = {
         "attributes": "CAST(attributes AS TEXT)",
     },
 }
+
+_HOLDS = {"sqlite": "instr(attributes, ?) > 0", "postgresql": "strpos(CAST(attributes AS TEXT), ?) > 0"}
 
 
 @dataclass(frozen=True)
@@ -89,13 +95,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema([pa.field(each.name, _ARROW[each.dataType], each.nullable) for each in schema.fields])
 
 
-def read(table: str, schema: StructType, conditions: Sequence[Condition], part: Slice) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice, in the order of the log."""
+def read(
+    table: str, schema: StructType, conditions: Sequence[Condition], part: Slice, where: "Where | None" = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice that meet the conditions and match the selector, in the order of the log."""
     wanted = arrow_schema(schema)
-    of_stream = "publisher" in wanted.names and "stream" not in wanted.names
-    columns = [name for name in wanted.names if name not in MADE] + (["stream"] if of_stream else [])
+    columns = [name for name in wanted.names if name not in MADE]
+    needed = ["stream"] * ("publisher" in wanted.names) + ["attributes"] * (where is not None)
+    columns += [name for name in needed if name not in columns]
     casts = _CASTS[part.place.backend]
     limits = [Condition("id BETWEEN ? AND ?", (part.first, part.last)), *conditions]
+    if where is not None and where.needles:
+        holds = " OR ".join([_HOLDS[part.place.backend]] * len(where.needles))
+        limits.append(Condition(f"({holds})", where.needles))
     statement = (
         f"SELECT {', '.join(casts.get(name, quoted(name)) for name in columns) or 'id'} FROM {table} "
         f"WHERE {' AND '.join(each.text for each in limits)} ORDER BY id"
@@ -103,9 +115,11 @@ def read(table: str, schema: StructType, conditions: Sequence[Condition], part: 
     values = tuple(value for each in limits for value in each.values)
     fetched = _DRIVERS[part.place.backend](part.place.where, statement, values)
 
-    def batch() -> pa.RecordBatch | None:
-        rows = next(fetched, None)
-        if rows is None:
+    def batch(rows: Rows) -> pa.RecordBatch | None:
+        if where is not None:
+            place = columns.index("attributes")
+            rows = list(compress(rows, where.keeps([row[place] for row in rows])))
+        if not rows:
             return None
         found = dict(zip(columns, zip(*rows, strict=True), strict=False))
         arrays = [
@@ -116,10 +130,12 @@ def read(table: str, schema: StructType, conditions: Sequence[Condition], part: 
 
     while True:
         with _uncollected():
-            made = batch()
-        if made is None:
+            rows = next(fetched, None)
+            made = None if rows is None else batch(rows)
+        if rows is None:
             return
-        yield made
+        if made is not None:
+            yield made
 
 
 @contextmanager

@@ -26,7 +26,6 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
-    "spark.sql.python.filterPushdown.enabled": "false",
 }
 """For tables of which nothing is worth compiling, or planning anew: for them that would be most of the time."""
 SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -78,7 +77,6 @@ def session(
         # Where each expression was written, told to the JVM in five calls: most of what it takes to put a query up.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **({"spark.sql.shuffle.partitions": str(PARTS_A_CORE * (os.cpu_count() or 1))} if is_local(master) else {}),

@@ -1,12 +1,12 @@
 """The data source `gossamer`: a logger's store, or its archive, as a table of Spark, or as a stream.
 
     spark.dataSource.register(GossamerSource)
-    spark.read.format("gossamer").option("store", "sqlite:///gossamer.db").load()
+    spark.read.format("gossamer").option("store", "sqlite:///gossamer.db").option("where", "price > 100").load()
     spark.readStream.format("gossamer").option("store", "postgresql://host/log").load()
 
-Options: `store` (a url) or `archive` (a folder), `table` (`events`, the default, or `telemetry`), `columns` (some of
-the schema's, with commas: Spark does not tell a Python source which ones it needs), `partitions`, `group`, `since`,
-`until` (ISO 8601, of `logged_ns`).
+Options choose the rows and columns that are read, for all queries on the `load()` that has them; docs/analytics.md has
+the table. Readers take no filters from Spark's planner: Spark keeps a reader with the filters of one query, and reads
+with it for other queries on the same DataFrame (docs/decisions/spark-source.md).
 
 A stream is read as far as it is derived, by the numbers of its packets. They are ascending with the commits and never
 given twice, and what was derived from a packet does not change: so a batch that is read again after a crash is the
@@ -17,14 +17,13 @@ This module is imported by Spark's workers, too: what only the driver needs is i
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -34,10 +33,17 @@ from gossamer.analytics.reading import Condition, Slice, read
 from gossamer.analytics.schema import TABLES
 from gossamer.messages.errors import UsageError
 
-OPTIONS = ("store", "archive", "table", "columns", "partitions", "group", "since", "until", "path")
+if TYPE_CHECKING:
+    from gossamer.analytics.where import Where
+
+OPTIONS = (
+    "store", "archive", "table", "where", "key", "group", "system", "since", "until", "columns", "partitions", "path"
+)  # fmt: skip
 
 
 class GossamerSource(DataSource):
+    """The options of one `load()`, all of them checked: `UsageError` names the one that is wrong."""
+
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         for name in options:
@@ -46,6 +52,17 @@ class GossamerSource(DataSource):
         self.table = options.get("table", "events")
         if self.table not in TABLES:
             raise UsageError(f"table {self.table!r}: there are {' and '.join(TABLES)}")
+        if "archive" in options and ("store" in options or "path" in options):
+            raise UsageError("options store and archive: one load() reads one of them; unite two with unionByName")
+        if self.table != "events" and ("group" in options or "system" in options):
+            name = "group" if "group" in options else "system"
+            raise UsageError(f"option {name} goes with the table events: all telemetry is of the group $sys")
+        self.key: str | None = options.get("key")
+        self.group: str | None = options.get("group")
+        self.has_system = _flag("system", options.get("system", "true"))
+        self.since, self.until = _time("since", options.get("since")), _time("until", options.get("until"))
+        self.partitions: int | None = _count("partitions", options.get("partitions"))
+        self.where = _where(options.get("where", ""))
 
     @classmethod
     def name(cls) -> str:
@@ -59,9 +76,13 @@ class GossamerSource(DataSource):
         if not names or (unknown := [name for name in names if name not in whole.names]):
             wrong = f"no column {unknown[0]!r}" if names else "no columns"
             raise UsageError(f"columns: {wrong} in {self.table}; there are {', '.join(whole.names)}")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UsageError(f"columns: {twice!r} is named twice")
         return StructType([whole[name] for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        self._check(schema)
         if "archive" in self.options:
             from gossamer.analytics.archives import ArchiveReader
 
@@ -69,11 +90,17 @@ class GossamerSource(DataSource):
         return StoreReader(self, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        self._check(schema)
         if "archive" in self.options:
             raise UsageError("an archive is no stream: option store, not archive")
         return StoreStreamReader(self, schema)
 
-    # What the options say ---------------------------------------------------------------------------------------------
+    def _check(self, schema: StructType) -> None:
+        """Refuse a schema given with `.schema(…)` that this table does not have."""
+        whole = TABLES[self.table]
+        for field in schema.fields:
+            if field.name not in whole.names or whole[field.name].dataType != field.dataType:
+                raise UsageError(f"schema: {self.table} has no such column: {field.simpleString()}; use option columns")
 
     def stores(self) -> list[str]:
         from gossamer.analytics.loggers import resolved
@@ -83,45 +110,53 @@ class GossamerSource(DataSource):
             raise UsageError('say which store: option("store", "sqlite:///gossamer.db"), or option("archive", DIR)')
         return resolved(url)
 
-    def partitions(self, default: int) -> int:
-        text = self.options.get("partitions", str(default))
-        if not text.isdecimal() or not int(text):
-            raise UsageError(f"partitions: a number from 1, not {text!r}")
-        return int(text)
-
-    def time(self, name: str) -> datetime | None:
-        text = self.options.get(name)
-        try:
-            return None if text is None else datetime.fromisoformat(text)
-        except ValueError:
-            raise UsageError(f"{name}: a time like 2026-11-17T15:00:00Z, not {text!r}") from None
-
     def conditions(self) -> list[Condition]:
+        """All options that choose rows, but for `where`, as SQL."""
         from gossamer.analytics.planning import logged_within
 
-        found = logged_within(self.time("since"), self.time("until"))
-        if "group" in self.options:
-            if self.table != "events":
-                raise UsageError("option group goes with the table events: all telemetry is of the group $sys")
-            found.append(Condition('"group" = ?', (self.options["group"],)))
+        found = logged_within(self.since, self.until)
+        if self.group is not None:
+            found.append(Condition('"group" = ?', (self.group,)))
+        if not self.has_system:
+            found.append(Condition("substr(\"group\", 1, 1) <> '$'"))
+        if self.key is not None:
+            found.append(Condition('"key" = ?', (self.key,)))
         return found
 
 
-class Pushing:
-    """`pushFilters` of a reader, if Spark calls it.
+# What the options say -------------------------------------------------------------------------------------------------
 
-    Spark refuses a reader that has a `pushFilters` of its own while `spark.sql.python.filterPushdown.enabled` is off,
-    which it is by default. It looks at the function behind the method: this one shows the one that Spark knows, and so
-    the source works either way.
-    """
 
-    __func__ = staticmethod(DataSourceReader.pushFilters)  # not to be bound to this one
+def _where(text: str) -> "Where | None":
+    if not text.strip():
+        return None
+    from gossamer.analytics.where import where_of
 
-    def __init__(self, push: Any) -> None:
-        self._push = push
+    return where_of(text)
 
-    def __call__(self, filters: list[Filter]) -> Iterator[Filter]:
-        return iter(self._push(filters))
+
+def _time(name: str, text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{name}: a time like 2026-11-17T15:00:00Z, not {text!r}") from None
+
+
+def _count(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise UsageError(f"{name}: a number from 1, not {text!r}")
+    return int(text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"{name}: true or false, not {text!r}")
+    return text.lower() == "true"
+
+
+# Readers --------------------------------------------------------------------------------------------------------------
 
 
 class StoreReader(DataSourceReader):
@@ -132,30 +167,21 @@ class StoreReader(DataSourceReader):
         self._table = source.table
         self._schema = schema
         self._conditions = source.conditions()
-
-    @property
-    def pushFilters(self) -> Any:
-        return Pushing(self._push)
-
-    def _push(self, filters: list[Filter]) -> list[Filter]:
-        from gossamer.analytics.filtering import split
-
-        taken, left = split(filters, self._schema.names)
-        self._conditions += taken
-        return left
+        self._where = source.where
 
     def partitions(self) -> Sequence[InputPartition]:
         from gossamer.analytics.planning import PARTITIONS, extent_of, place_of, slices
 
-        count = self._source.partitions(PARTITIONS)
+        count = self._source.partitions or PARTITIONS
         found: list[InputPartition] = []
         for url in self._source.stores():
-            extent = extent_of(url, self._table, self._source.time("since"))
+            extent = extent_of(url, self._table, self._source.since)
             found += slices(place_of(url), extent.first, extent.last, count)
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._table, self._schema, self._conditions, partition)
+        if isinstance(partition, Slice):  # else there was nothing to read, and Spark made up a partition
+            yield from read(self._table, self._schema, self._conditions, partition, self._where)
 
 
 class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -169,7 +195,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._table = source.table
         self._schema = schema
         self._conditions = source.conditions()
-        self._count = source.partitions(PARTITIONS)
+        self._where = source.where
+        self._count = source.partitions or PARTITIONS
         self._urls = source.stores()
         self._numbers: dict[str, int] = {}
         self._end: dict[str, int] | None = None
@@ -177,7 +204,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, int]:
         from gossamer.analytics.planning import number_at, reached
 
-        since = self._source.time("since")
+        since = self._source.since
         return {reached(url).logger: 0 if since is None else number_at(url, since) for url in self._urls}
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -211,11 +238,5 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._table, self._schema, self._conditions, partition)
-
-
-def _read(
-    table: str, schema: StructType, conditions: Sequence[Condition], partition: InputPartition
-) -> Iterator[pa.RecordBatch]:
-    if isinstance(partition, Slice):  # else there was nothing to read, and Spark made up a partition
-        yield from read(table, schema, conditions, partition)
+        if isinstance(partition, Slice):  # else there was nothing to read, and Spark made up a partition
+            yield from read(self._table, self._schema, self._conditions, partition, self._where)

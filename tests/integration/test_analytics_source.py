@@ -108,19 +108,6 @@ def test_columns_groups_and_times(spark, stores, log):
     after.unpersist()
 
 
-@pytest.mark.parametrize("pushed", ["true", "false"])
-def test_filters_may_be_pushed_or_not(spark, stores, log, pushed):
-    before = spark.conf.get("spark.sql.python.filterPushdown.enabled")
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed)
-    try:
-        frame = spark.read.format("gossamer").option("store", stores["sqlite"]).load()
-        assert frame.where("group = 'orders' AND key = 'ORD-HOT' AND seq >= 0").count() == next(
-            each["events"] for each in log[1]["keys"] if each["key"] == "ORD-HOT"
-        )
-    finally:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", before)
-
-
 def test_the_jvm_knows_the_publishers_that_python_knows(spark):
     streams = ["default/feed", "default/~b-1.0", "a b/~x.y.12", "g/~x.07", "g/~x.", "g/name.3", "g/~a.1/b"]
     frame = spark.createDataFrame([(stream,) for stream in streams], "stream string")

@@ -9,18 +9,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThan, In, IsNotNull, LessThan, Not, StringContains
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
 from gossamer.analytics import reading
-from gossamer.analytics.filtering import split
 from gossamer.analytics.inputs import notes_on
-from gossamer.analytics.planning import PACKETS_MIN, extent_of, place_of, slices
+from gossamer.analytics.planning import PACKETS_MIN, extent_of, nanoseconds, place_of, slices
 from gossamer.analytics.reading import Condition, Place, read
 from gossamer.analytics.schema import EVENTS, TABLES, TELEMETRY
-from gossamer.analytics.source import GossamerSource, StoreReader, StoreStreamReader
+from gossamer.analytics.source import GossamerSource, StoreStreamReader
 from gossamer.lab.made_log import MadeLog
 from gossamer.logger.filling import fill, fill_archive
 from gossamer.logger.migrations import described
+from gossamer.matching import Selector
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content, Relation
 from gossamer.messages.packet import pack
@@ -100,7 +101,8 @@ def test_what_is_to_be_said_of_a_store(tmp_path):
 def test_a_stream_goes_on_in_the_log_that_it_began_with(tmp_path, monkeypatch):
     urls = [f"sqlite:///{tmp_path / name}" for name in ("a.db", "b.db")]
     for url, node in zip(urls, "AB", strict=True):
-        fill(url, [(5, [pack("default/feed", 0, [Content()])]), (6, [pack("default/feed", 1, [Content()])])], node)
+        first, second = Content(attributes={"even": True}), Content(key="odd", attributes={"even": False})
+        fill(url, [(5, [pack("default/feed", 0, [first])]), (6, [pack("default/feed", 1, [second])])], node)
     one, other = (StoreStreamReader(GossamerSource({"store": url}), EVENTS) for url in urls)
     start, end = one.initialOffset(), one.latestOffset()
     assert (start, end) == ({"A": 0}, {"A": 2})
@@ -109,6 +111,10 @@ def test_a_stream_goes_on_in_the_log_that_it_began_with(tmp_path, monkeypatch):
     assert one.partitions(end, end) == []
     with pytest.raises(UsageError, match="of the log of A, which is not among these: B"):
         other.partitions(start, other.latestOffset())
+    some = StoreStreamReader(GossamerSource({"store": urls[0], "key": "odd"}), EVENTS)
+    assert seqs(some, start, end) == [1]
+    some = StoreStreamReader(GossamerSource({"store": urls[0], "where": "even"}), EVENTS)
+    assert seqs(some, start, end) == [0]
     monkeypatch.setattr(GossamerSource, "stores", lambda _: urls)
     both = StoreStreamReader(GossamerSource({}), EVENTS)
     assert both.latestOffset() == {"A": 2, "B": 2}
@@ -168,54 +174,68 @@ def test_slices_are_all_of_it_and_do_not_overlap(first, length, count):
     assert len(found) <= max(1, -(-length // PACKETS_MIN))
 
 
-# Filters --------------------------------------------------------------------------------------------------------------
+# Rows by options ------------------------------------------------------------------------------------------------------
 
-FILTERS = [
-    (EqualTo(("group",), "orders"), lambda row: row["group"] == "orders"),
-    (Not(EqualTo(("key",), "S001")), lambda row: row["key"] is not None and row["key"] != "S001"),
-    (GreaterThan(("seq",), 20), lambda row: row["seq"] > 20),
-    (LessThan(("id",), 500_000), lambda row: row["id"] < 500_000),
-    (In(("key",), ("S001", "ORD-HOT")), lambda row: row["key"] in ("S001", "ORD-HOT")),
-    (IsNotNull(("key",)), lambda row: row["key"] is not None),
+OPTIONS = [
+    ({"group": "orders"}, lambda row: row["group"] == "orders"),
+    ({"system": "false"}, lambda row: row["group"] != "$sys"),
+    ({"key": "ORD-HOT"}, lambda row: row["key"] == "ORD-HOT"),
+    ({"where": "symbol PREFIX 'S0' AND price > 50"}, lambda row: wanted(row, "symbol PREFIX 'S0' AND price > 50")),
+    ({"where": "type = 'sample'", "group": "$sys"}, lambda row: wanted(row, "type = 'sample'")),
+    ({"where": "symbol IS NULL"}, lambda row: wanted(row, "symbol IS NULL")),
+    ({"where": " "}, lambda _: True),
 ]
 
 
-def test_a_store_filters_as_spark_would(store_url):
-    fill(store_url, MadeLog(2_000))
+def wanted(row, selector):
+    """The slow evaluator's answer."""
+    return Selector(selector).evaluate(json.loads(row["attributes"])) is True
+
+
+def chosen(**options):
+    source = GossamerSource(options)
+    reader = source.reader(source.schema())
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def test_options_choose_the_same_rows_of_a_store_and_of_an_archive(store_url, tmp_path):
+    log = list(MadeLog(2_000))
+    fill(store_url, log)
+    fill_archive(tmp_path / "archive", log)
     everything = rows(store_url)
-    for filter, keeps in FILTERS:
-        conditions, left = split([filter], EVENTS.names)
-        assert left == []
+    for options, keeps in OPTIONS:
         expected = [row["id"] for row in everything if keeps(row)]
-        assert [row["id"] for row in rows(store_url, conditions=conditions)] == expected, filter
-        assert 0 < len(expected) < len(everything), filter
+        for place in ({"store": store_url}, {"archive": str(tmp_path / "archive")}):
+            assert sorted(row["id"] for row in chosen(columns="id", **options, **place)) == expected, (options, place)
+        assert expected, options
+    times = [datetime.fromtimestamp(log[len(log) * third // 3][0] / 1e9, UTC) for third in (1, 2)]
+    since, until = (time.isoformat() for time in times)
+    low, high = map(nanoseconds, times)
+    expected = [row["id"] for row in everything if low <= row["logged_ns"] < high]
+    for place in ({"store": store_url}, {"archive": str(tmp_path / "archive")}):
+        assert sorted(row["id"] for row in chosen(since=since, until=until, **place)) == expected
+        assert chosen(since="9999-12-31", **place) == chosen(until="0001-01-01", **place) == []
+    assert expected
 
 
-@pytest.mark.parametrize(
-    "filter",
-    [
-        GreaterThan(("key",), "S001"),  # a matter of collation
-        StringContains(("key",), "S"),
-        EqualTo(("attributes",), "{}"),  # PostgreSQL writes JSON its own way
-        EqualTo(("seq",), "1"),
-        EqualTo(("rank",), 1.0),
-        EqualTo(("publisher",), "feed"),
-        EqualTo(("a", "b"), 1),
-        Not(StringContains(("key",), "S")),
-    ],
-    ids=repr,
-)
-def test_what_a_store_might_see_otherwise_is_left_to_spark(filter):
-    assert split([filter], EVENTS.names) == ([], [filter])
+def test_a_selector_matches_no_row_that_cannot_be_read(tmp_path):
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    fill(url, [(5, [pack("default/feed", 0, [Content(attributes={"n": n}) for n in range(6)])])])
+    broken = ["NULL", "'{\"n\": '", "x'ff'", "7", "'[1]'"]
+    with sqlite3.connect(tmp_path / "log.db") as connection:
+        for place, value in enumerate(broken):
+            connection.execute(f"UPDATE events SET attributes = {value} WHERE id = {4096 + place}")
+    connection.close()
+    assert [row["seq"] for row in chosen(store=url, where="x IS NULL")] == [5]
+    assert [row["seq"] for row in chosen(store=url, where="n >= 0")] == [5]
+    assert len(chosen(store=url)) == 6
 
 
-def test_spark_sees_no_filters_of_ours_until_it_pushes_some(tmp_path):
-    """plan_data_source_read.py of PySpark refuses who has its own while they are switched off."""
-    reader = StoreReader(GossamerSource({"store": f"sqlite:///{tmp_path / 'log.db'}"}), EVENTS)
-    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
-    left = StringContains(("key",), "S")
-    assert list(reader.pushFilters([EqualTo(("seq",), 1), left])) == [left]
-    assert reader._conditions == [Condition('"seq" = ?', (1,))]
+def test_a_reader_takes_no_filters_from_the_planner(tmp_path):
+    """Spark keeps a reader that took filters, and reads with it for other queries on the same DataFrame."""
+    for options in ({"store": f"sqlite:///{tmp_path / 'log.db'}"}, {"archive": str(tmp_path)}):
+        reader = GossamerSource(options).reader(EVENTS)
+        assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
 
 
 # Who published --------------------------------------------------------------------------------------------------------
@@ -257,7 +277,18 @@ def test_the_publisher_is_the_one_that_the_store_knows(stream):
         ({"store": "sqlite:///x", "columns": " , "}, "no columns"),
         ({"store": "sqlite:///x", "partitions": "0"}, "a number from 1"),
         ({"store": "sqlite:///x", "since": "yesterday"}, "a time like"),
-        ({"store": "sqlite:///x", "group": "a", "table": "telemetry"}, "goes with the table events"),
+        ({"store": "sqlite:///x", "until": "2026-13-01"}, "until: a time like 2026-11-17T15:00:00Z, not '2026-13-01'"),
+        ({"store": "sqlite:///x", "partitions": "²"}, "a number from 1"),
+        ({"store": "sqlite:///x", "system": "no"}, "system: true or false, not 'no'"),
+        ({"store": "sqlite:///x", "columns": "id, key,id"}, "'id' is named twice"),
+        ({"store": "sqlite:///x", "group": "a", "table": "telemetry"}, "option group goes with the table events"),
+        ({"store": "sqlite:///x", "system": "false", "table": "telemetry"}, "option system goes with the table events"),
+        ({"store": "sqlite:///x", "archive": "/x"}, "options store and archive: one load"),
+        (
+            {"store": "sqlite:///x", "where": "price\nBETWEN 100 AND 200"},
+            r"where: expected an operator, found 'BETWEN'; did you mean BETWEEN\? \(character 7, in: price BETWEN",
+        ),
+        ({"store": "sqlite:///x", "where": "price >"}, r"where: expected a value.*\(character 8, in: price >\)"),
         ({"archive": "/nowhere"}, "there is no archive"),
         ({"archive": "/usr"}, "is no archive"),
     ],
@@ -270,6 +301,13 @@ def test_what_cannot_be_is_told_in_a_line(options, complaint):
     with pytest.raises(UsageError, match=complaint) as caught:
         plan()
     assert "\n" not in str(caught.value)
+
+
+def test_a_schema_that_the_table_does_not_have_is_refused():
+    source = GossamerSource({"store": "sqlite:///x"})
+    for field in (StructField("price", DoubleType()), StructField("seq", StringType())):
+        with pytest.raises(UsageError, match=r"events has no such column: .*; use option columns"):
+            source.reader(StructType([field]))
 
 
 def test_no_store_and_one_of_another_version(tmp_path):
