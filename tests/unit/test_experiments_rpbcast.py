@@ -44,6 +44,17 @@ def test_lbrm_explodes_when_its_logger_is_overloaded_and_the_switch_does_not() -
         assert latency_s["rpbcast", rate] < latency_s["pbcast", rate]
 
 
+def test_gossip_first_spares_the_logger_that_logger_first_overloads() -> None:
+    result = registry.find("repair-order").run(members="10,40", settings="calm,lossy", service_limit=30.0, **QUICK)
+    assert [claim.holds for claim in result.claims] == [True] * 4, result.claims
+    served = {
+        (row["setting"], row["order"]): float(row["logger_kb_s"] or 0) for row in result.rows if row["members"] == 40
+    }
+    for setting in ("calm", "lossy"):
+        assert served[setting, "gossip"] < 0.5 * min(served[setting, "logger"], served[setting, "auto"])
+    assert all(row["repairs"] for row in result.rows if row["setting"] == "lossy")
+
+
 def test_nobody_lacks_anything_in_the_end() -> None:
     lossy = {protocol: run(Setting(protocol, loss=0.05, duration_s=2.0), 1) for protocol in ("lbrm", "rpbcast", "ours")}
     assert {outcome.undelivered for outcome in lossy.values()} == {0}
@@ -95,6 +106,8 @@ def test_low_rates_are_run_more_often() -> None:
         ("overhead-vs-loss", {"losses": "1"}),
         ("selection-bias", {"seeds": 0}),
         ("switching", {"service_limit": 0.0}),
+        ("repair-order", {"settings": "stormy"}),
+        ("repair-order", {"members": "2"}),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, parameters: dict[str, registry.Value]) -> None:
