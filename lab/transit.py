@@ -7,9 +7,10 @@ not say which it is there. A packet's
 latency is the time until the last member has it. The logger sits at the router that is farthest from the hub, as the
 thesis's node 14 does; there it is one of the members, here a node of its own beside one.
 
-    rpbcast   the production core, asking peers first, at the thesis's fixed period and without a second multicast
+    rpbcast   the paper's setting: the production core at the thesis's fixed period and without a second multicast
     logger    the same, asking the logger first
-    ours      the production core as it is: asks a logger first while it is calm, peers while it is not
+    ours      the default setting: the production core as it is, which asks peers first too
+    auto      the same, asking the logger first while it is calm
     lbrm      lab/baselines/lbrm.py
     pbcast    lab/baselines/pbcast.py
 """
@@ -40,7 +41,9 @@ from gossamer.protocol.config import Config
 from gossamer.protocol.node import Node
 from gossamer.protocol.selection import Selection
 
-Protocol = Literal["rpbcast", "logger", "ours", "lbrm", "pbcast"]
+Protocol = Literal["rpbcast", "logger", "ours", "auto", "lbrm", "pbcast"]
+CORE: tuple[Protocol, ...] = ("rpbcast", "ours")
+"""The core with the paper's setting, and with its own defaults: the figures of 004 are measured with both."""
 MEMBERS = 18
 PACKET_BYTES = 1_000
 DURATION_S = 10.0
@@ -144,8 +147,8 @@ def _config(setting: Setting) -> Config:
         link_window_bytes=None,
         faults=1,
     )
-    if setting.protocol == "ours":
-        return config
+    if setting.protocol in ("ours", "auto"):
+        return config if setting.protocol == "ours" else replace(config, repair_first="auto")
     return replace(
         config,
         round_interval_max_s=config.round_interval_s,

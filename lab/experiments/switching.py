@@ -1,7 +1,8 @@
 """Logger first or peers first, by the logger's congestion: what 004 §8 leaves to others.
 
-`logger` and `gossip` are the production core told to do one or the other, `auto` is told nothing: it asks a logger
-while none says that it is busy, and peers for a while after one did. LBRM itself is there for comparison.
+`logger` and `gossip` are the core with the paper's setting, told to do one or the other. `auto` is the core with its
+defaults and `repair_first="auto"`: it asks a logger while none says that it is busy, and peers for a while after one
+did. `default` is the core with its defaults, which is gossip first. LBRM itself is there for comparison.
 """
 
 from gossamer.lab.experiments.latency_vs_rate import row_of
@@ -9,7 +10,9 @@ from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, exper
 from gossamer.lab.experiments.sweep import check_positive, positive, sweep
 from gossamer.lab.transit import Protocol, Setting, run
 
-CURVES: dict[Protocol, str] = {"lbrm": "lbrm", "logger": "logger", "rpbcast": "gossip", "ours": "auto"}
+CURVES: dict[Protocol, str] = {
+    "lbrm": "lbrm", "logger": "logger", "rpbcast": "gossip", "auto": "auto", "ours": "default",
+}  # fmt: skip
 
 
 @experiment(
