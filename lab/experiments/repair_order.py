@@ -135,7 +135,7 @@ def measure(
         node = Node(name, *arguments, **{**options, "peers": ()}, roster=roster)
         if name == LOGGER:
             return node
-        become(node.receiver, _timed(name, opened))
+        become(node.receiver, timed(name, opened))
         return Watched(node, name, arrivals)
 
     config = Config(repair_first=point.order, service_limit_per_s=service_limit, link_window_bytes=None, faults=1)
@@ -164,7 +164,7 @@ def measure(
     return Outcome(waits_s, missing(), *sent, duration_s)
 
 
-def _timed(name: str, opened: dict[tuple[str, EventId], float]) -> type[Receiver]:
+def timed(name: str, opened: dict[tuple[str, EventId], float]) -> type[Receiver]:
     class Timed(Receiver):
         """Notes when each gap was noticed."""
 
@@ -226,8 +226,8 @@ def _row(point: Point, outcomes: Sequence[Outcome]) -> Row:
         "order": point.order,
         "repairs": len(waits_s),
         "missing": sum(outcome.missing for outcome in outcomes),
-        "p50_ms": round(1e3 * _quantile(waits_s, 0.5), 1),
-        "p99_ms": round(1e3 * _quantile(waits_s, 0.99), 1),
+        "p50_ms": round(1e3 * quantile(waits_s, 0.5), 1),
+        "p99_ms": round(1e3 * quantile(waits_s, 0.99), 1),
         "logger_requests_s": round(fmean(each.requests / each.span_s for each in outcomes), 1),
         "logger_kb_s": round(fmean(each.repair_bytes[LOGGER] / each.span_s / 1e3 for each in outcomes), 1),
         "busiest_kb_s": round(fmean(sent / each.span_s / 1e3 for sent, each in zip(busiest, outcomes, strict=True)), 1),
@@ -235,7 +235,7 @@ def _row(point: Point, outcomes: Sequence[Outcome]) -> Row:
     }
 
 
-def _quantile(ascending: Sequence[float], share: float) -> float:
+def quantile(ascending: Sequence[float], share: float) -> float:
     return ascending[min(len(ascending) - 1, int(share * len(ascending)))] if ascending else 0.0
 
 
