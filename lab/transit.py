@@ -5,7 +5,7 @@ each message is lost with the same probability, requests and repairs too, by cha
 every link loses what it carries with that probability, and with it the copies for all that lie beyond. The thesis does
 not say which it is there. A packet's
 latency is the time until the last member has it. The logger sits at the router that is farthest from the hub, as the
-thesis's node 14 does; there it is one of the members, here a node of its own beside one.
+thesis's node 14 does, unless `at_hub`; there it is one of the members, here a node of its own beside one.
 
     rpbcast   the paper's setting: the production core at the thesis's fixed period and without a second multicast
     logger    the same, asking the logger first
@@ -73,6 +73,8 @@ class Setting:
     """Before the first packet, in which the core measures its round-trip times."""
     duration_s: float = DURATION_S
     lossy_links: bool = False
+    at_hub: bool = False
+    """Whether the logger sits at the hub, nearer to everybody than most peers are."""
     measured: bool = False
     """Whether every link is looked at; otherwise a copy takes the time of its way, and no more."""
 
@@ -110,7 +112,7 @@ def run(setting: Setting, seed: int) -> Outcome:
     )
     tally = Tally()
     if setting.protocol != "pbcast":
-        world.add(LOGGER, logger=True, peers=tuple(names), router=topology.hosts[0])
+        world.add(LOGGER, logger=True, peers=tuple(names), router=0 if setting.at_hub else topology.hosts[0])
     everybody = (*names, LOGGER) if setting.protocol != "pbcast" else tuple(names)
     for name, router in zip(names, topology.hosts, strict=True):
         world.add(name, peers=everybody, router=router)

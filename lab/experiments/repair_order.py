@@ -86,7 +86,7 @@ class Outcome:
     Panel("repair latency, 99 %, loaded", "members", ("p99_ms",), "order", {"setting": "loaded"}, y_label="ms"),
     Panel("repair latency, 99 %, lossy", "members", ("p99_ms",), "order", {"setting": "lossy"}, y_label="ms"),
     Panel("repairs sent by the logger, loaded", "members", ("logger_kb_s",), "order", {"setting": "loaded"}, "KB/s"),
-    minutes=10,
+    minutes=5,
     quick={"members": "10,40", "service_limit": 30.0, "duration_s": 3.0, "seeds": 1, "processes": 1},
 )
 def repair_order(
