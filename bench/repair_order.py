@@ -38,7 +38,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
     settings = ("lossy",) if quick else tuple(SETTINGS)
     orders = ("gossip", "logger") if quick else ORDERS
     for setting in settings:
-        seen = {order: _run(setting, order, 3 if quick else MEMBERS, 0.5 if quick else SECONDS) for order in orders}
+        seen = {order: _run(setting, order, 2 if quick else MEMBERS, 0.5 if quick else SECONDS) for order in orders}
         for order, each in seen.items():
             waits_s = sorted(each.waits_s)
             of = f"{setting}, {order} first" if order != "auto" else f"{setting}, auto"
