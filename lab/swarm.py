@@ -151,6 +151,9 @@ def draw(seed: int) -> Plan:
     if replicas is not None:
         config = replace(config, replicas=replicas, loggers_min=min(config.loggers_min, replicas))
     config = replace(config, compact=loggers > 0 and placement.random() < 0.3)
+    # With small answers a long gap takes several, and each full one is followed by the next request.
+    answers = random.Random(f"answers/{seed}")
+    config = replace(config, repair_bytes_max=answers.choice((500, Config().repair_bytes_max)))
     # Not with `replicas`: what is missing is in docs/decisions/placing-streams.md.
     all_may_leave = loggers > 1 and replicas is None
     all_loggers_leave = all_may_leave and random.Random(f"leaving/{seed}").random() < 0.9

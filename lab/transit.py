@@ -5,11 +5,12 @@ each message is lost with the same probability, requests and repairs too, by cha
 every link loses what it carries with that probability, and with it the copies for all that lie beyond. The thesis does
 not say which it is there. A packet's
 latency is the time until the last member has it. The logger sits at the router that is farthest from the hub, as the
-thesis's node 14 does; there it is one of the members, here a node of its own beside one.
+thesis's node 14 does, unless `at_hub`; there it is one of the members, here a node of its own beside one.
 
-    rpbcast   the production core, asking peers first, at the thesis's fixed period and without a second multicast
+    rpbcast   the paper's setting: the production core at the thesis's fixed period and without a second multicast
     logger    the same, asking the logger first
-    ours      the production core as it is: asks a logger first while it is calm, peers while it is not
+    ours      the default setting: the production core as it is, which asks peers first too
+    auto      the same, asking the logger first while it is calm
     lbrm      lab/baselines/lbrm.py
     pbcast    lab/baselines/pbcast.py
 """
@@ -40,7 +41,9 @@ from gossamer.protocol.config import Config
 from gossamer.protocol.node import Node
 from gossamer.protocol.selection import Selection
 
-Protocol = Literal["rpbcast", "logger", "ours", "lbrm", "pbcast"]
+Protocol = Literal["rpbcast", "logger", "ours", "auto", "lbrm", "pbcast"]
+CORE: tuple[Protocol, ...] = ("rpbcast", "ours")
+"""The core with the paper's setting, and with its own defaults: the figures of 004 are measured with both."""
 MEMBERS = 18
 PACKET_BYTES = 1_000
 DURATION_S = 10.0
@@ -70,6 +73,8 @@ class Setting:
     """Before the first packet, in which the core measures its round-trip times."""
     duration_s: float = DURATION_S
     lossy_links: bool = False
+    at_hub: bool = False
+    """Whether the logger sits at the hub, nearer to everybody than most peers are."""
     measured: bool = False
     """Whether every link is looked at; otherwise a copy takes the time of its way, and no more."""
 
@@ -107,7 +112,7 @@ def run(setting: Setting, seed: int) -> Outcome:
     )
     tally = Tally()
     if setting.protocol != "pbcast":
-        world.add(LOGGER, logger=True, peers=tuple(names), router=topology.hosts[0])
+        world.add(LOGGER, logger=True, peers=tuple(names), router=0 if setting.at_hub else topology.hosts[0])
     everybody = (*names, LOGGER) if setting.protocol != "pbcast" else tuple(names)
     for name, router in zip(names, topology.hosts, strict=True):
         world.add(name, peers=everybody, router=router)
@@ -144,8 +149,8 @@ def _config(setting: Setting) -> Config:
         link_window_bytes=None,
         faults=1,
     )
-    if setting.protocol == "ours":
-        return config
+    if setting.protocol in ("ours", "auto"):
+        return config if setting.protocol == "ours" else replace(config, repair_first="auto")
     return replace(
         config,
         round_interval_max_s=config.round_interval_s,

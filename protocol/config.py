@@ -57,15 +57,16 @@ class Config:
     """A gap younger than this is taken for reordering and not requested yet."""
     gossip_buffer_bytes_max: int = 64 * 2**20
     repair_bytes_max: int = 2**20
-    """How much one request may pull; the rest is asked for again, from somebody else."""
+    """How much one answer may bring; the rest is asked for at once, from somebody else."""
     selection: Literal["uniform", "linear", "quadratic"] = "linear"
     """Bias towards near members by round-trip time (rpbcast §4.2): less traffic through the middle, more latency."""
     remulticast_requesters: int = 3
     """So many different requesters of one packet within a round: many lack it, send it to all. 0 switches it off."""
 
     # Phase 3 --------------------------------------------------------------------------------------------------------
-    repair_first: Literal["gossip", "logger", "auto"] = "auto"
-    """Whom a new gap is asked of first. `auto` asks loggers while they are not congested (rpbcast §8)."""
+    repair_first: Literal["gossip", "logger", "auto"] = "gossip"
+    """Whom a new gap is asked of first. `gossip` asks peers and spares the loggers (rpbcast §2.2); `logger` asks a
+    logger; `auto` asks a logger until one is congested, then peers (§8). Figures: docs/decisions/loggers-first.md."""
     service_limit_per_s: float = 1_000.0
     """Repair requests a logger answers a second; beyond that it says it is busy."""
     busy_backoff_s: float = 2.0

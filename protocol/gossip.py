@@ -41,14 +41,14 @@ class Answers:
         for span in lacks:
             absent = IntervalSet()
             for first, last in span.ranges:
-                found = self._with_obsoleters(self.find(span.stream, first, last)) if budget > 0 else []
-                for packet in found:
-                    budget -= len(packet.blob)
+                if budget <= 0:
+                    break  # nobody has looked for the rest, so nothing is known of it
+                found = self._with_obsoleters(self.find(span.stream, first, last))
                 packets += found
-                if budget > 0:
-                    here = IntervalSet((p.first, p.last) for p in found if p.stream == span.stream)
-                    for part in here.gaps(first, last):
-                        absent.add(*part)
+                budget -= sum(len(packet.blob) for packet in found)
+                here = IntervalSet((p.first, p.last) for p in found if p.stream == span.stream)
+                for part in here.gaps(first, last):
+                    absent.add(*part)
             stream = self._receiver.streams.get(span.stream)
             if absent and stream is not None:
                 had = IntervalSet(part for gap in absent.ranges() for part in stream.had(*gap))

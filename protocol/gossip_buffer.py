@@ -150,3 +150,8 @@ def fitting(packets: Iterable[Packet], bytes_max: int) -> tuple[Packet, ...]:
         bytes_max -= len(packet.blob)
         chosen.append(packet)
     return tuple(chosen)
+
+
+def is_full(packets: Sequence[Packet], bytes_max: int) -> bool:
+    """Whether an answer brought as much as `fitting` lets it: there may be more where it came from."""
+    return len(packets) >= PACKETS_MAX or sum(len(packet.blob) for packet in packets) >= bytes_max

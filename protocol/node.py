@@ -69,7 +69,7 @@ from gossamer.protocol.durable import Bookmarks, Durables, is_durable
 from gossamer.protocol.effects import Effect, Over, Paged, Reason, Refused, Stored
 from gossamer.protocol.flow import Rooms, Windows
 from gossamer.protocol.gossip import Answers
-from gossamer.protocol.gossip_buffer import GossipBuffer
+from gossamer.protocol.gossip_buffer import GossipBuffer, is_full
 from gossamer.protocol.handover import Handover
 from gossamer.protocol.heartbeats import Heartbeats
 from gossamer.protocol.links import Links
@@ -637,8 +637,8 @@ class Node:
                 mended |= self.mending.on_repair(
                     packet, lambda packet: from_logger or self.receiver.makes_up_for(packet)
                 )
-        if from_logger and repaired:
-            self.repair.on_repaired(sender, repaired)
+        if repaired:
+            self.repair.on_repaired(sender, repaired, is_full(message.packets, self._ctx.config.repair_bytes_max))
         if mended and self.mending:
             self.mending.ask(sender)
         self.tally.way = "late"

@@ -7,8 +7,8 @@ An id moves to the logger phase when a member says that it had it and collected 
 without an answer (its only holder may be dead). That is the whole contract between the phases (rpbcast §4.3): either
 may be replaced without touching the other.
 
-With `repair_first="auto"` a gap goes to the loggers at once while they are calm, and to peers while a logger says it is
-busy or does not answer (rpbcast §8: logger-first is faster at low rates, gossip-first survives high ones).
+`repair_first="logger"` sends a gap to the loggers at once. `"auto"` does so while they are calm, and asks peers while a
+logger says it is busy or does not answer (rpbcast §8). Both cost the loggers what peers could do for them.
 """
 
 import heapq
@@ -217,20 +217,31 @@ class Repair:
         self._recover(loggers)
         return self._fly(peers, target, logger=False) if target is not None else ()
 
-    def on_repaired(self, logger: NodeId, streams: Iterable[StreamId]) -> None:
-        """A logger has sent some of what is missing: ask it for what follows, at once. A piece a round would be a
-        megabyte in a quarter of a second, and who was away lacks gigabytes."""
+    def on_repaired(self, sender: NodeId, streams: Iterable[StreamId], full: bool) -> None:
+        """An answer brought some of what is missing: ask for the rest at once. One answer a round would be four
+        megabytes a second, and a member that was away lacks gigabytes. A logger is asked on; a peer only if its answer
+        was `full`, and then another one, so that no peer serves all of it."""
+        streams = tuple(streams)
+        if self._membership.is_logger(sender) and (lacks := self._rest(streams, logger=True)):
+            self._ctx.send(sender, Recover(self._fly(lacks, sender, logger=True)))
+        if full and (lacks := self._rest(streams, logger=False)):
+            target = self._selection.choose(self._membership.active)
+            if target is not None:
+                self._ctx.send(target, Request(self._fly(lacks, target, logger=False)))
+
+    def _rest(self, streams: Iterable[StreamId], logger: bool) -> Lacks:
+        """Missing parts of some streams in one phase, in flight or not."""
         lacks: Lacks = {}
         for name in streams:
             stream = self._open.get(name)
             if stream is not None and stream.gaps is not None:
+                phase = stream.gaps.missing if logger else stream.gaps.gmissing
                 for first, last in self._worth_asking(stream):
-                    parts = stream.gaps.missing.overlap(first, last)
+                    parts = phase.overlap(first, last)
                     for part in parts:
                         stream.gaps.asked.remove(*part)
                     _extend(lacks, stream, [free for part in parts for free in stream.gaps.awaited.gaps(*part)])
-        if lacks:
-            self._ctx.send(logger, Recover(self._fly(lacks, logger, logger=True)))
+        return lacks
 
     def _recover(self, lacks: Lacks) -> None:
         if not lacks:

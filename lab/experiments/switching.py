@@ -1,7 +1,9 @@
 """Logger first or peers first, by the logger's congestion: what 004 §8 leaves to others.
 
-`logger` and `gossip` are the production core told to do one or the other, `auto` is told nothing: it asks a logger
-while none says that it is busy, and peers for a while after one did. LBRM itself is there for comparison.
+`logger` and `gossip` are the core with the paper's setting, told to do one or the other. `auto` is the core with its
+defaults and `repair_first="auto"`: it asks a logger while none says that it is busy, and peers for a while after one
+did. `default` is the core with its defaults, which is gossip first. LBRM itself is there for comparison. With `at_hub`
+the logger is nearer to everybody than most peers are; with `lossy_links` near peers often lack the same packet.
 """
 
 from gossamer.lab.experiments.latency_vs_rate import row_of
@@ -9,7 +11,9 @@ from gossamer.lab.experiments.registry import Claim, Panel, Progress, Row, exper
 from gossamer.lab.experiments.sweep import check_positive, positive, sweep
 from gossamer.lab.transit import Protocol, Setting, run
 
-CURVES: dict[Protocol, str] = {"lbrm": "lbrm", "logger": "logger", "rpbcast": "gossip", "ours": "auto"}
+CURVES: dict[Protocol, str] = {
+    "lbrm": "lbrm", "logger": "logger", "rpbcast": "gossip", "auto": "auto", "ours": "default",
+}  # fmt: skip
 
 
 @experiment(
@@ -23,6 +27,8 @@ def switching(
     service_limit: float = 200.0,
     loss: float = 0.01,
     duration_s: float = 5.0,
+    lossy_links: bool = False,
+    at_hub: bool = False,
     seeds: int = 3,
     processes: int = 2,
     progress: Progress = silent,
@@ -30,7 +36,16 @@ def switching(
     """The switch follows the better of LBRM and rpbcast on both sides of the cross-over."""
     check_positive(service_limit=service_limit, loss=loss, duration_s=duration_s)
     points = [
-        Setting(protocol, rate=rate, loss=loss, service_limit=service_limit, duration_s=duration_s)
+        Setting(
+            protocol,
+            rate=rate,
+            loss=loss,
+            service_limit=service_limit,
+            duration_s=duration_s,
+            lossy_links=lossy_links,
+            measured=lossy_links,
+            at_hub=at_hub,
+        )
         for protocol in CURVES
         for rate in positive("rates", rates)
     ]

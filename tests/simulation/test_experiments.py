@@ -24,6 +24,7 @@ SEEN: dict[str, tuple[dict[str, registry.Value], tuple[str, ...]]] = {
         ),
     ),
     "switching": ({"seeds": 1}, ()),
+    "repair-order": ({"members": "10,100", "seeds": 1}, ()),
     "psrm-naive": ({"seeds": 1}, ()),
     "psrm-throughput": ({"rates": "10,50,100,150", "policies": "random,lazy,eager", "seeds": 1}, ()),
     "psrm-parameters": (

@@ -2,8 +2,13 @@
 
 import pytest
 
+from gossamer.lab.faults import Partition
 from gossamer.lab.mesh import Mesh
-from gossamer.lab.topology import transit_stub
+from gossamer.lab.names import stream_of
+from gossamer.lab.topology import transit_stub, uniform
+from gossamer.lab.world import World
+from gossamer.messages.event import Content
+from gossamer.protocol.config import Config
 
 EVERYTHING = ["a:0", "a:1", "a:2"]
 
@@ -35,3 +40,27 @@ def test_a_lossy_internet_converges(seed):
         mesh.publish(name, 20)
     assert mesh.settle(), mesh.lacking()
     assert len(mesh.delivered("b3")) == 60
+
+
+def test_a_member_that_was_cut_off_catches_up_from_peers_within_a_round():
+    """What it lacks takes ten full answers: each is followed by the next request, not by a wait for the next round."""
+    rate, cut_s, body = 100, 2.0, bytes(50_000)
+    world = World(1, topology=uniform(0.0005), config=Config(link_window_bytes=None))
+    for name in "Labcde":
+        world.add(name, logger=name == "L", peers=("L",))
+    world.run(3.0)
+    stream = stream_of("a", world.hosts["a"].incarnation, 0)
+    for number in range(5 * rate):
+        world.at(3.0 + number / rate, world.publish, "a", stream, (Content(body=body),))
+    world.run(4.0)
+    cut = Partition({"b"}, set("Lacde"))
+    world.add_rule(cut)
+    world.run(4.0 + cut_s)
+    world.remove_rule(cut)
+
+    def behind():
+        reached, there = (world.hosts[name].node.receiver.streams[stream].next for name in "bc")
+        return there - reached
+
+    assert behind() * len(body) > 9 * world.config.repair_bytes_max
+    assert world.run_until(lambda: behind() <= 1, world.config.round_interval_s, every_s=0.001)

@@ -7,10 +7,17 @@ import pytest
 
 from gossamer.lab.baselines.lbrm import Lbrm, Service
 from gossamer.lab.baselines.pbcast import Pbcast
-from gossamer.lab.experiments import registry
+from gossamer.lab.experiments import (
+    latency_vs_rate,
+    load_distribution,
+    overhead_vs_senders,
+    registry,
+    selection_bias,
+    switching,
+)
 from gossamer.lab.experiments.latency_vs_rate import _runs, untold_share
 from gossamer.lab.names import stream_of
-from gossamer.lab.transit import LOGGER, Setting, run
+from gossamer.lab.transit import CORE, LOGGER, Setting, _config, run
 from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
 from gossamer.messages.packet import pack
@@ -26,26 +33,41 @@ STREAM = stream_of("a", 1)
 def test_the_logger_of_lbrm_carries_a_multiple() -> None:
     result = registry.find("load-distribution").run(**QUICK)
     assert [claim.holds for claim in result.claims] == [True, True], result.claims
-    assert sum(row["kind"] == "member" for row in result.rows) == 2 * 19
-    assert sum(row["kind"] == "link" for row in result.rows) >= 2 * 2 * 29
+    assert sum(row["kind"] == "member" for row in result.rows) == 3 * 19
+    assert sum(row["kind"] == "link" for row in result.rows) >= 3 * 2 * 29
 
 
 def test_lbrm_explodes_when_its_logger_is_overloaded_and_the_switch_does_not() -> None:
     calm, congested = 200.0, 1_200.0
     latency_s = {
         (protocol, rate): run(Setting(protocol, rate=rate, service_limit=50.0, duration_s=3.0), 1).latency_s
-        for protocol in ("lbrm", "rpbcast", "ours", "pbcast")
+        for protocol in ("lbrm", "rpbcast", "ours", "auto", "pbcast")
         for rate in (calm, congested)
     }
     assert latency_s["lbrm", calm] < 1.1 * latency_s["rpbcast", calm]
     assert latency_s["lbrm", congested] > 1.5 * latency_s["rpbcast", congested]
-    assert latency_s["ours", congested] < 1.2 * latency_s["rpbcast", congested]
+    for protocol in ("ours", "auto"):
+        assert latency_s[protocol, congested] < 1.2 * latency_s["rpbcast", congested]
     for rate in (calm, congested):
         assert latency_s["rpbcast", rate] < latency_s["pbcast", rate]
 
 
+def test_gossip_first_spares_the_logger_that_logger_first_overloads() -> None:
+    result = registry.find("repair-order").run(members="10,40", settings="calm,lossy", service_limit=30.0, **QUICK)
+    assert [claim.holds for claim in result.claims] == [True] * 4, result.claims
+    served = {
+        (row["setting"], row["order"]): float(row["logger_kb_s"] or 0) for row in result.rows if row["members"] == 40
+    }
+    for setting in ("calm", "lossy"):
+        assert served[setting, "gossip"] < 0.5 * min(served[setting, "logger"], served[setting, "auto"])
+    assert all(row["repairs"] for row in result.rows if row["setting"] == "lossy")
+
+
 def test_nobody_lacks_anything_in_the_end() -> None:
-    lossy = {protocol: run(Setting(protocol, loss=0.05, duration_s=2.0), 1) for protocol in ("lbrm", "rpbcast", "ours")}
+    lossy = {
+        protocol: run(Setting(protocol, loss=0.05, duration_s=2.0), 1)
+        for protocol in ("lbrm", "rpbcast", "ours", "auto")
+    }
     assert {outcome.undelivered for outcome in lossy.values()} == {0}
     assert sum(lossy["lbrm"].repairs.values()) < 2 * lossy["lbrm"].repairs[LOGGER]
 
@@ -55,6 +77,28 @@ def test_overhead_of_pbcast_grows_with_the_senders() -> None:
     assert [claim.holds for claim in result.claims] == [True, True], result.claims
     result = registry.find("overhead-vs-loss").run(losses="0.001,0.05", **QUICK)
     assert {claim.holds for claim in result.claims} == {True}, result.claims
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [
+        load_distribution.PROTOCOLS,
+        latency_vs_rate.PROTOCOLS,
+        latency_vs_rate.UNRELIABLE,
+        overhead_vs_senders.PROTOCOLS,
+        [protocol for protocol, _ in selection_bias.CURVES],
+        switching.CURVES,
+    ],
+)
+def test_figures_of_the_thesis_are_measured_with_its_setting_and_with_the_default(curves: Any) -> None:
+    assert {"rpbcast", "ours"} <= set(curves)
+
+
+def test_ours_is_the_default_setting_and_rpbcast_the_papers() -> None:
+    paper, default = (_config(Setting(protocol)) for protocol in CORE)
+    changed = ("repair_first", "round_interval_max_s", "remulticast_requesters")
+    assert [getattr(default, name) for name in changed] == [getattr(Config(), name) for name in changed]
+    assert [getattr(paper, name) for name in changed] == ["gossip", paper.round_interval_s, 0]
 
 
 def test_a_steep_bias_costs_latency_where_neighbours_lack_the_same() -> None:
@@ -95,6 +139,8 @@ def test_low_rates_are_run_more_often() -> None:
         ("overhead-vs-loss", {"losses": "1"}),
         ("selection-bias", {"seeds": 0}),
         ("switching", {"service_limit": 0.0}),
+        ("repair-order", {"settings": "stormy"}),
+        ("repair-order", {"members": "2"}),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, parameters: dict[str, registry.Value]) -> None:

@@ -291,6 +291,60 @@ def test_what_is_sealed_is_asked_of_loggers_only():
     assert not any(first <= 2 and last >= 1 for each in lacks for first, last in each.ranges)
 
 
+def test_peers_are_asked_first_unless_configured_otherwise():
+    """rpbcast §2.2: gossip is the primary repair, loggers are the failsafe."""
+    me, _ = node(brokers="a", loggers="L")
+    receive(me, "a", Data("a", packet(1)))
+    effects = me.handle(Wake(), GRACE_S)
+    assert [type(message) for _, message in sent(effects)] == [Request]
+
+
+# Answers that are full ------------------------------------------------------------------------------------------------
+
+
+def test_a_full_answer_of_a_peer_is_followed_by_the_next_request_at_once():
+    me, _ = node(brokers="ab", repair_bytes_max=len(packet(0).blob))
+    receive(me, "a", Data("a", packet(3)))
+    me.handle(Wake(), GRACE_S)
+    for seq in (0, 1):
+        ((_, request),) = sent(receive(me, "a", Repair((packet(seq),)), 0.02), Request)
+        assert request == Request((span(seq + 1, 2),))
+    assert sent(receive(me, "a", Repair((packet(2),)), 0.02), Request) == []
+
+
+def test_a_peer_that_is_a_logger_is_followed_up_in_the_phase_it_was_asked_in():
+    me, _ = node(brokers="", loggers="L", repair_bytes_max=len(packet(0).blob))
+    receive(me, "L", Data("a", packet(3)))
+    assert sent(me.handle(Wake(), GRACE_S)) == [(("L",), Request((span(0, 2),)))]
+    assert sent(receive(me, "L", Repair((packet(0),)), 0.02)) == [(("L",), Request((span(1, 2),)))]
+
+
+def test_an_answer_that_is_not_full_waits_for_the_round():
+    me, _ = node(brokers="ab")
+    receive(me, "a", Data("a", packet(3)))
+    me.handle(Wake(), GRACE_S)
+    assert sent(receive(me, "a", Repair((packet(0),)), 0.02)) == []
+
+
+def test_a_full_answer_that_brings_nothing_new_is_not_followed_up():
+    me, _ = node(brokers="ab", repair_bytes_max=len(packet(0).blob))
+    receive(me, "a", Data("a", packet(3)))
+    me.handle(Wake(), GRACE_S)
+    assert sent(receive(me, "a", Repair((packet(3),)), 0.02)) == []
+
+
+def test_a_full_answer_names_the_collected_events_of_its_range():
+    """Or a member that was away would ask peers, for rounds, for events that only a logger has."""
+    size = len(packet(0).blob)
+    me, _ = node(brokers="ab", gossip_buffer_bytes_max=2 * size, repair_bytes_max=size)
+    for seq in range(4):
+        receive(me, "a", Data("a", packet(seq)))
+    assert sent(receive(me, "b", Request((span(0, 3),)))) == [
+        (("b",), Repair((packet(2),))),
+        (("b",), Collected((span(0, 1),))),
+    ]
+
+
 # What the application does not want ----------------------------------------------------------------------------------
 
 
