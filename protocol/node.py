@@ -24,6 +24,7 @@ from gossamer.messages.wire import (
     CheckedOut,
     Checkout,
     Collected,
+    Covers,
     Data,
     Digest,
     Echo,
@@ -62,6 +63,7 @@ from gossamer.protocol.closing import Closing
 from gossamer.protocol.comparing import Comparing
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
+from gossamer.protocol.coverage import Coverage
 from gossamer.protocol.cut_through import CutThrough
 from gossamer.protocol.departure import Departure
 from gossamer.protocol.dissemination import Dissemination
@@ -176,6 +178,7 @@ class Node:
         )
         self.mending: Mending | None = None
         self.handover: Handover | None = None
+        self.coverage: Coverage | None = None
         if self.logger is not None and self.bookmarks is not None:
             self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
             self.logger.seeks = self.mending.seeks
@@ -183,6 +186,9 @@ class Node:
             parts = (self.bookmarks, self.receiver, self.buffer, self.stability, self.exchange.touch)
             self.handover = Handover(ctx, self.membership, self.placement, self.logger, self.mending, *parts)
             self.logger.on_moved = self.handover.on_moved
+            covered = stored.covered if stored is not None else ()
+            self.coverage = Coverage(ctx, self.membership, self.handover, self.logger.save, covered)
+            self.logger.uncovered = lambda: self.coverage.uncovered if self.coverage is not None else ()
             if config.replicas is not None:
                 self.receiver.from_the_beginning = self.placement.is_mine
             self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
@@ -241,6 +247,7 @@ class Node:
             Seek: self.on_seek,
             Lacking: self.on_lacking,
             Kept: self.on_kept,
+            Covers: self.on_covers,
             GapNotice: self.on_gap_notice,
             Idle: self.on_idle,
             Digest: self.on_digest,
@@ -469,6 +476,8 @@ class Node:
                 self.mending.on_round()
             if self.handover is not None:
                 self.handover.on_round()
+            if self.coverage is not None:
+                self.coverage.on_round()
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
@@ -533,6 +542,7 @@ class Node:
             or self.membership.pending
             or self.durables.busy
             or bool(self.mending)
+            or bool(self.coverage)
             or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
@@ -696,7 +706,12 @@ class Node:
         if self.handover is not None:
             if message.asks:  # a logger that is new has not heard that they are over
                 self.heartbeats.on_retire([span.stream for span in message.spans if self._is_unknown(span.stream)])
-            self.handover.on_kept(sender, message)
+            if self.handover.on_kept(sender, message) and self.coverage is not None:
+                self.coverage.on_lacking(sender)
+
+    def on_covers(self, sender: NodeId, message: Covers) -> None:
+        if self.coverage is not None:
+            self.coverage.on_covers(sender, message)
 
     def _is_unknown(self, name: StreamId) -> bool:
         return name not in self.receiver.streams and name not in self.receiver.retired
@@ -888,6 +903,8 @@ class Node:
             self.sender.on_new_life(node)
             self.safety.forget(node)
             self.links.on_connected(node)
+            if self.handover is not None:
+                self.handover.on_new_life(node)
             if known is not None:
                 self.orphans.on_death(node)
             if node not in self._resuming:
