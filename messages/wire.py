@@ -284,9 +284,9 @@ class Idle(_Message, frozen=True, tag=13):
 
 
 class Digest(_Message, frozen=True, tag=14):
-    """Sums of one level of a signature tree: `(index, sum)` each."""
+    """Sums of one level of a signature tree: `(index, sum)` each. Level 0 is the root alone."""
 
-    table: Annotated[str, Meta(pattern=r"^(beats|members)\Z")]
+    table: Annotated[str, Meta(pattern=r"^(beats|members|bookmarks)\Z")]
     level: Annotated[int, Meta(ge=0, le=8)]
     sums: Annotated[tuple[tuple[Seq, Hash], ...], Entries]
 

@@ -59,6 +59,7 @@ from gossamer.messages.wire import (
     Window,
 )
 from gossamer.protocol import inputs
+from gossamer.protocol.bookmark_exchange import BookmarkExchange
 from gossamer.protocol.closing import Closing
 from gossamer.protocol.comparing import Comparing
 from gossamer.protocol.config import Config
@@ -141,7 +142,6 @@ class Node:
         )
         self.repair.attach(self._excuse, self.receiver.worth_asking)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
-        self.comparing = Comparing(ctx, self.heartbeats.table, self.membership.table)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.rooms = Rooms(ctx, self.receiver, lambda: self.membership.active)
         self.windows = Windows(ctx, self.membership, self.rooms, self.heard_at)
@@ -172,13 +172,14 @@ class Node:
         )
         self.durables = Durables(ctx, self.membership, self._delivered, self.receiver.retired.__contains__)
         self.bookmarks = (
-            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored)
+            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored, self._is_forgotten)
             if self.logger is not None
             else None
         )
         self.mending: Mending | None = None
         self.handover: Handover | None = None
         self.coverage: Coverage | None = None
+        self.bookmark_exchange: BookmarkExchange | None = None
         if self.logger is not None and self.bookmarks is not None:
             self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
             self.logger.seeks = self.mending.seeks
@@ -188,10 +189,13 @@ class Node:
             self.logger.on_moved = self.handover.on_moved
             covered = stored.covered if stored is not None else ()
             self.coverage = Coverage(ctx, self.membership, self.handover, self.logger.save, covered)
+            self.bookmark_exchange = BookmarkExchange(ctx, self.membership, self.bookmarks)
             self.logger.uncovered = lambda: self.coverage.uncovered if self.coverage is not None else ()
             if config.replicas is not None:
                 self.receiver.from_the_beginning = self.placement.is_mine
             self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
+        tables = self.heartbeats.table, self.membership.table, self.bookmark_exchange
+        self.comparing = Comparing(ctx, *tables)
         self.departure = Departure(
             ctx,
             self.membership,
@@ -478,6 +482,8 @@ class Node:
                 self.handover.on_round()
             if self.coverage is not None:
                 self.coverage.on_round()
+            if self.bookmark_exchange is not None:
+                self.bookmark_exchange.on_round()
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
@@ -713,6 +719,12 @@ class Node:
         if self.coverage is not None:
             self.coverage.on_covers(sender, message)
 
+    def _is_forgotten(self, name: StreamId) -> bool:
+        """Whether a finished stream was in this log and has been collected."""
+        assert self.logger is not None
+        gone = name in self.receiver.retired and name not in self.logger.logs
+        return gone and self.coverage is not None and not self.coverage.uncovered
+
     def _is_unknown(self, name: StreamId) -> bool:
         return name not in self.receiver.streams and name not in self.receiver.retired
 
@@ -859,6 +871,8 @@ class Node:
     # Signatures -----------------------------------------------------------------------------------------------------
 
     def on_digest(self, sender: NodeId, message: Digest) -> None:
+        if message.table == "bookmarks" and not self.membership.is_logger(sender):
+            return
         self.comparing.on_digest(sender, message)
 
     # Membership -----------------------------------------------------------------------------------------------------
