@@ -309,6 +309,8 @@ class Node:
         if self.logger is not None:
             self.receiver.begin(tuple(Position(name, last) for name, last in self.logger.start()))
         self.membership.start((*self._roster, *(self._stored.members if self._stored else ())))
+        if self.coverage is not None:
+            self.coverage.start()
         for name in self.receiver.streams:
             self.exchange.touch(name)
         self._round_at = self._ctx.now + self._ctx.rng.random() * self._interval_s
@@ -627,6 +629,8 @@ class Node:
         collected = self._answer(sender, message.lacks)
         self._ctx.send(sender, Echo(message.round, collected))
         self.comparing.on_roots(sender, message.beats_root, message.members_root)
+        if self.coverage is not None and message.members_root == self.membership.table.root:
+            self.coverage.on_agreed()
 
     def on_echo(self, sender: NodeId, message: Echo) -> None:
         self.selection.answered(sender, message.round)

@@ -103,3 +103,37 @@ def test_replay_names_a_dead_logger_whose_streams_were_not_copied(mesh):
 def is_retired(mesh, name, stream):
     with mesh.store(name, copy=f"copy-{name}") as store:
         return any(entry.issuer == issued_by(stream).issuer for entry in store.stored().retired)
+
+
+def with_small_blocks(mesh):
+    settings = mesh.folder / "gossamer.toml"
+    settings.write_text(settings.read_text() + "block_seqs = 20\n")
+    return started(mesh)
+
+
+def test_named_publisher_goes_on_beyond_its_block_while_one_of_two_loggers_is_down(mesh):
+    b1, _, second = with_small_blocks(mesh)
+
+    async def main():
+        async with asyncio.timeout(30), gossamer.connect(b1.url, publisher="feed") as client:
+            await client.publish({"n": 0}, ack="logged")
+            second.kill()
+            for n in range(1, 200):
+                await client.publish({"n": n})
+            await client.flush("logged")
+            return client.stream
+
+    assert stored(mesh, "K", asyncio.run(main())) == list(range(200))
+
+
+def test_new_named_publisher_is_told_which_logger_has_not_voted(mesh):
+    b1, _, second = with_small_blocks(mesh)
+    publish(b1.url, 1)  # both loggers are known
+    second.kill()
+
+    async def main():
+        async with gossamer.connect(b1.url, publisher="another", timeout=5):
+            pass
+
+    with pytest.raises(gossamer.ConnectionLost, match=r"needs the votes of 2 of 2 loggers; no answer from L\)"):
+        asyncio.run(main())
