@@ -8,7 +8,7 @@ Only in a mesh without loggers is what falls out of the log lost, which is count
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import time_ns
 
@@ -21,7 +21,7 @@ from gossamer.broker.recent import Progress
 from gossamer.broker.subscriber import Subscriber
 from gossamer.matching.stretching import KEYED, LOOSE, RELATED
 from gossamer.messages.errors import PeerError
-from gossamer.messages.ids import NodeId, StreamId
+from gossamer.messages.ids import NodeId, StreamId, finished_streams
 from gossamer.messages.session import Gap, Reached, Run, encode
 from gossamer.messages.wire import Page, Stretch
 from gossamer.protocol.delivery import Arrival
@@ -257,9 +257,17 @@ class CatchingUp:
             elif replay.at_end and phase == "read" and not replay.heading:
                 self.attach(self._groups[reading.group], subscriber)
                 replay.until(self._progress.of(reading.group))
+                if page.uncovered and not reading.is_warned:
+                    reading.is_warned = True
+                    self._warn(subscriber, page.uncovered)
             if reading.bytes >= self.readings.page_bytes:
                 reading.due_at = NEVER
             self._waiting[reading.key] = None
+
+    def _warn(self, subscriber: Subscriber, uncovered: Sequence[NodeId]) -> None:
+        """Tell a subscription which loggers may hold finished streams that could not be read."""
+        reason = f"finished streams of {', '.join(uncovered)} may be missing: not copied yet, and not reachable"
+        self._lose(subscriber, finished_streams(subscriber.group), 0, 0, 0, reason[:200])
 
     def _give_up(self, subscriber: Subscriber, reading: Reading) -> None:
         """The loggers are gone for good: what they alone had is lost."""

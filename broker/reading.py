@@ -36,6 +36,8 @@ PAUSE_S = 0.01
 PAUSE_MAX_S = 0.5
 TROUBLE_S = 1.0
 SILENT_S = 30.0
+UNCOVERED_S = 5.0
+"""A logger that may lack finished streams is read only if there is no other; so long, until it is asked again."""
 HELD_BYTES_MAX = 64 * 2**20
 NEVER = float("inf")
 
@@ -46,8 +48,8 @@ class Reading:
     """What one subscription has read, and is to be offered."""
 
     __slots__ = (
-        "_base", "_matching", "asked", "began", "bytes", "due_at", "group", "intake", "key", "moves", "offered",
-        "pause_s", "pieces", "ready", "replay", "selector", "tries", "waits_ns",
+        "_base", "_matching", "asked", "began", "bytes", "due_at", "group", "intake", "is_warned", "key", "moves",
+        "offered", "pause_s", "pieces", "ready", "replay", "selector", "tries", "waits_ns",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +83,8 @@ class Reading:
         """Since when there is no room for what comes next."""
         self.moves = 0
         """How often it had to go on at another logger."""
+        self.is_warned = False
+        """Whether the subscription was told that finished streams may be missing."""
 
     def waited(self, ns: int) -> bool:
         """Whether there was no room for so long."""
@@ -219,6 +223,8 @@ class Readings:
         """Under way, by number: when it is too late for an answer, of whom, for whom, and their selectors."""
         self._silent: dict[NodeId, float] = {}
         """Loggers that did not answer, and until when they are not asked."""
+        self._uncovered: dict[NodeId, float] = {}
+        """Loggers that may lack finished streams, and until when others are preferred to them."""
         self._number = 0
         self.pages = 0
         self.failures = 0
@@ -296,7 +302,8 @@ class Readings:
             elif replay.loggers or (replay.logger is not None and replay.logger not in loggers):
                 reading.move()
             if replay.logger is None:
-                replay.logger = loggers[(reading.key + reading.moves) % len(loggers)]
+                preferred = self._preferred(loggers, now)
+                replay.logger = preferred[(reading.key + reading.moves) % len(preferred)]
             # Who has no cursor yet is alone with its positions, unless it has none of them either.
             alone = None if replay.cursor is not None or replay.fresh else reading.key
             at = (
@@ -310,6 +317,11 @@ class Readings:
             )
             places.setdefault(at, []).append(reading)
         return sorted(places.values(), key=lambda readings: readings[0].due_at)
+
+    def _preferred(self, loggers: Sequence[NodeId], now: float) -> Sequence[NodeId]:
+        """Loggers that answer, and hold every finished stream as far as they know; all of them if there is none."""
+        answering = [node for node in loggers if self._silent.get(node, now) <= now] or loggers
+        return [node for node in answering if self._uncovered.get(node, now) <= now] or answering
 
     def _ask(self, readings: list[Reading], now: float) -> Consult:
         selectors = tuple(dict.fromkeys(reading.selector for reading in readings))[:SELECTORS_MAX]
@@ -347,6 +359,8 @@ class Readings:
             self._fail(readings, now, f"{logger}: {page.refusal}")
             return []
         present = [reading for reading in readings if self._readings.get(reading.key) is reading]
+        if self._moves_on(logger, page, present, now):
+            return []
         for reading in present:
             reading.asked, reading.tries = None, 0
             ended = reading.replay is None or reading.replay.ends_with(logger)
@@ -357,6 +371,21 @@ class Readings:
                 reading.due_at = now
                 reading.pause_s = PAUSE_S
         return [(reading, selectors == (reading.selector,)) for reading in present]
+
+    def _moves_on(self, logger: NodeId, page: Page, readings: list[Reading], now: float) -> bool:
+        """Whether these readings go on at a logger that holds all finished streams, since this one may lack some."""
+        if self.spread():
+            return False  # every logger is read, and gives each finished stream that it holds
+        if not page.uncovered:
+            self._uncovered.pop(logger, None)
+            return False
+        self._uncovered[logger] = now + UNCOVERED_S
+        if logger in self._preferred(self.loggers(), now):
+            return False
+        for reading in readings:
+            reading.asked, reading.due_at = None, now
+            reading.move()
+        return True
 
     def fail(self, reading: Reading, now: float, reason: str) -> None:
         """What it was given makes no sense, or is too much to hold: another logger may do better."""

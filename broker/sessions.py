@@ -66,12 +66,15 @@ from gossamer.messages.zmtp import Message
 from gossamer.protocol.effects import Acked, Attached, Detached, Numbers, Paged, Ready, Refused, Skip
 from gossamer.protocol.inputs import Abandon, Adopt, Claim, Close, Forward, Hold, Input
 from gossamer.protocol.node import Node
+from gossamer.protocol.numbering import needed
 from gossamer.protocol.ordered import Ordered
 from gossamer.protocol.retired import RetiredStreams
 
 CONSUMERS_MAX = 4_096
 TICK_S = 0.5
 REACH_S = 2.0
+NUMBERS_S = 1.2
+"""A named publisher without sequence numbers for so long is told why, before it gives up on this broker by itself."""
 """How often clients are told how far they have come."""
 HOLD_SHARE = 20.0
 """To find out how far those are who read from loggers must take no more than this fraction of the time."""
@@ -122,6 +125,8 @@ class Sessions:
         self._streams: dict[StreamId, Session] = {}
         self._forsaken: dict[StreamId, float] = {}
         """Streams whose clients are gone without a goodbye, and since when."""
+        self._claiming: dict[Session, float] = {}
+        """Named publishers that wait for sequence numbers, and since when."""
         self._published: dict[Session, None] = {}
         """Who is answered in this turn."""
         self._owed: dict[Session, None] = {}
@@ -382,6 +387,7 @@ class Sessions:
         self._forsaken.pop(stream, None)
         self.counters.client_sessions += 1
         if hello.publisher is not None:  # welcome when there are numbers for it
+            self._claiming[session] = now
             yield Claim(stream, hello.holder, hello.stream is not None, hello.following)
             return
         yield Adopt(stream, hello.following)
@@ -389,6 +395,7 @@ class Sessions:
             self._welcome(session, 0, SEQ_MAX)
 
     def _welcome(self, session: Session, first: int, last: int) -> None:
+        self._claiming.pop(session, None)
         session.welcomed = True
         limits = self.limits
         welcome = Welcome(
@@ -629,6 +636,7 @@ class Sessions:
                 self._held = positions
                 yield Hold(positions)
         self._door.on_tick(now)
+        self._tell_who_waits_for_numbers(now)
         for connection in [each for each in self._door.connections if each.heard_at + self.limits.silence_s < now]:
             self._on_gone(connection, now)
             self._door.drop(connection)
@@ -637,8 +645,23 @@ class Sessions:
             if stream not in self._node.sender.streams:
                 del self._forsaken[stream]
 
+    def _tell_who_waits_for_numbers(self, now: float) -> None:
+        """Send a named publisher away that got no sequence numbers in time, and say which loggers did not answer."""
+        for session, since in list(self._claiming.items()):
+            if since + NUMBERS_S < now:
+                del self._claiming[session]
+                self._refuse(session.place, "closed", self._why_no_numbers(session.stream))
+
+    def _why_no_numbers(self, stream: StreamId) -> str:
+        loggers, outgoing = self._node.membership.loggers, self._node.sender.streams.get(stream)
+        answered = outgoing.numbers.answered if outgoing is not None and outgoing.numbers is not None else ()
+        silent = [node for node in loggers if node not in answered]
+        votes = f"a named publisher needs the votes of {needed(len(loggers), False)} of {len(loggers)} loggers"
+        return f"{votes}; no answer from {', '.join(silent)}" if silent else votes
+
     def _end(self, session: Session, now: float | None) -> None:
         """A session is over; without a goodbye its stream waits for the client to return."""
+        self._claiming.pop(session, None)
         if self._sessions.pop(session.place, None) is None:
             return
         self._door.forget(session.place, session.place.heard_at if now is None else now)

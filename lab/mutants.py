@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Checkout, Positions, Span
+from gossamer.protocol.bookmark_exchange import BookmarkExchange
 from gossamer.protocol.closing import Closing
 from gossamer.protocol.departure import Departure
 from gossamer.protocol.durable import Durables, group_of_durable
@@ -495,6 +496,33 @@ def take_bookmarks_along(node: Node) -> None:
 
         def _has_told_bookmarks(self) -> bool:
             return True
+
+    if node.handover is not None:
+        become(node.handover, Silent)
+    compare_no_bookmarks(node)  # or another logger has asked for them before
+
+
+@mutant(RARE)
+def compare_no_bookmarks(node: Node) -> None:
+    """Loggers do not compare their bookmarks: a logger that was down does not learn what it missed."""
+
+    class Silent(BookmarkExchange):
+        __slots__ = ()
+
+        def on_round(self) -> None: ...
+
+    if node.bookmark_exchange is not None:
+        become(node.bookmark_exchange, Silent)
+
+
+@mutant(RARE)
+def offer_finished_streams_to_nobody(node: Node) -> None:
+    """Loggers do not offer finished streams: a new logger never hears of them."""
+
+    class Silent(Handover):
+        __slots__ = ()
+
+        def _offer(self) -> None: ...
 
     if node.handover is not None:
         become(node.handover, Silent)

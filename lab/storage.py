@@ -15,7 +15,7 @@ from gossamer.messages.event import Event
 from gossamer.messages.ids import StreamId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Page, Read, Span
-from gossamer.protocol.effects import Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.effects import Covered, Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.retired import RetiredStreams
 from gossamer.protocol.thinning import thin
@@ -52,6 +52,7 @@ class Storage:
         self._retired = RetiredStreams()
         self._bookmarks: dict[str, dict[StreamId, int]] = {}
         self._safe: dict[StreamId, int] = {}
+        self._covered: dict[str, None] = {}
 
     def apply(self, records: Iterable[Record]) -> None:
         """These are on disk now."""
@@ -71,6 +72,8 @@ class Storage:
                 self._mark(record)
             elif isinstance(record, Moved):
                 self._move(record.stream)
+            elif isinstance(record, Covered):
+                self._cover(record)
             else:
                 self._members[record.node] = record
 
@@ -79,6 +82,11 @@ class Storage:
         self._log = [row for row in self._log if row[2].stream != stream_id]
         if stream is not None and stream.promise is not None:
             self._stream(stream_id).promise = stream.promise
+
+    def _cover(self, record: Covered) -> None:
+        self._covered.pop(record.node, None)
+        if record.covered:
+            self._covered[record.node] = None
 
     def _mark(self, record: Marked) -> None:
         if record.vector is None:
@@ -206,6 +214,7 @@ class Storage:
             tuple(self._members.values()),
             self._retired.told(),
             {name: dict(vector) for name, vector in self._bookmarks.items()},
+            covered=tuple(self._covered),
         )
 
     def prefix(self, stream_id: StreamId) -> int:

@@ -31,6 +31,7 @@ from gossamer.protocol.effects import (
     Acked,
     Attached,
     Collect,
+    Covered,
     Deliver,
     Detached,
     Marked,
@@ -297,4 +298,6 @@ def _record(record: Record) -> str:
             return f"the bookmark of {name}: {told or 'nothing new'}"
         case Moved(stream=stream):
             return f"{short(stream)} as kept by others"
+        case Covered(node=node, covered=covered):
+            return f"{node} as {'covered' if covered else 'not covered any more'}"
     return f"{short(record.stream)} to {record.holder} up to {record.last}"

@@ -28,7 +28,7 @@ from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Retired, Span
-from gossamer.protocol.effects import Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
+from gossamer.protocol.effects import Covered, Marked, Moved, Over, Promise, Record, Stored, StoredStream, Void
 from gossamer.protocol.intervals import IntervalSet
 
 AGE_STEPS = 256
@@ -108,6 +108,8 @@ class _Staged:
     struck: dict[int, None] = field(default_factory=dict)
     moved: dict[StreamId, int] = field(default_factory=dict)
     """Streams of which nothing is kept that has a number up to there."""
+    covered: bool = False
+    """Whether the list of covered loggers has changed."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -122,6 +124,7 @@ class _Staged:
             or self.unmarked
             or self.struck
             or self.moved
+            or self.covered
         )
 
 
@@ -149,6 +152,8 @@ class Store:
         self._retired: dict[str, IntervalSet] = {}
         self._members: dict[NodeId, Member] = {}
         self._bookmarks: dict[NodeId, dict[StreamId, int]] = {}
+        self._covered: dict[NodeId, None] = {}
+        """Loggers whose finished streams are all here."""
         self._ages: dict[StreamId, list[tuple[int, int]]] = {}
         """Of what was there when the store was opened: up to where each stream was logged when, in steps."""
         self._staged = _Staged()
@@ -180,6 +185,7 @@ class Store:
             tuple(Retired(issuer, numbers.ranges()) for issuer, numbers in self._retired.items()),
             {name: dict(vector) for name, vector in self._bookmarks.items()},
             {name: _told_ago(ages, self._clock_ns()) for name, ages in self._ages.items()},
+            tuple(self._covered),
         )
 
     def load(self, spans: Iterable[Span]) -> tuple[Packet, ...]:
@@ -293,6 +299,8 @@ class Store:
             "SELECT node, status, freshness, logger, address FROM members ORDER BY node"
         ):
             self._members[node] = Member(node, status, freshness, bool(logger), address)
+        covered = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "covered")).scalar()
+        self._covered = dict.fromkeys(msgspec.json.decode(covered or "[]", type=list[str]))
         for name, stream_id, last in connection.exec_driver_sql("SELECT name, stream, last FROM bookmarks"):
             self._bookmarks.setdefault(name, {})[stream_id] = last
         for name in list(self._streams):
@@ -337,6 +345,11 @@ class Store:
                     self._mark(record)
                 case Moved(name):
                     self._move(name)
+                case Covered(node, covered):
+                    self._covered.pop(node, None)
+                    if covered:
+                        self._covered[node] = None
+                    staged.covered = True
 
     def _move(self, name: StreamId) -> None:
         """Other loggers keep it: whatever of it is on disk goes with the next commit, and may come again after it."""
@@ -481,6 +494,8 @@ class Store:
         run(_DROP_IN_BOOKMARKS, [(name,) for name in staged.over])
         run(_KEEP_BOOKMARK, [(*key, last) for key, last in staged.bookmarks.items()])
         run(_KEEP_MEMBER, [(m.node, m.status, m.freshness, m.logger, m.address) for m in staged.members.values()])
+        if staged.covered:
+            run(_KEEP_META, [("covered", msgspec.json.encode(list(self._covered)).decode())])
 
     def _absent(self, connection: Connection, packets: list[_PacketRow]) -> list[_PacketRow]:
         """Which of these a commit that failed has not written all the same; and that nobody else has written."""
@@ -549,6 +564,8 @@ def _is_fit(record: Record) -> bool:
             name = span.stream
         case Member():
             name = f"{record.node}{record.address}"
+        case Covered():
+            name = record.node
         case Marked():
             name = "".join((record.name, *(position.stream for position in record.vector or ())))
     return "\0" not in name

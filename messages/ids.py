@@ -63,6 +63,11 @@ def named_stream(group: str, name: str, what: str = "publisher") -> StreamId:
     return f"{_checked(group, 'group')}/{_checked(name, what)}"
 
 
+def finished_streams(group: str) -> StreamId:
+    """Stands for the finished streams of a group in a gap of which no stream is known. No stream has this id."""
+    return f"{group}/~"
+
+
 @lru_cache(maxsize=16_384)
 def group_of(stream: StreamId) -> str:
     """It is asked several times of each packet."""

@@ -284,9 +284,9 @@ class Idle(_Message, frozen=True, tag=13):
 
 
 class Digest(_Message, frozen=True, tag=14):
-    """Sums of one level of a signature tree: `(index, sum)` each."""
+    """Sums of one level of a signature tree: `(index, sum)` each. Level 0 is the root alone."""
 
-    table: Annotated[str, Meta(pattern=r"^(beats|members)\Z")]
+    table: Annotated[str, Meta(pattern=r"^(beats|members|bookmarks)\Z")]
     level: Annotated[int, Meta(ge=0, le=8)]
     sums: Annotated[tuple[tuple[Seq, Hash], ...], Entries]
 
@@ -534,6 +534,8 @@ class Page(_Message, frozen=True, tag=41):
     gone: Spans = ()
     """What this logger has collected, or cannot read any more."""
     refusal: Annotated[str, Meta(max_length=1_000)] = ""
+    uncovered: Annotated[tuple[NodeId, ...], Entries] = ()
+    """Loggers that may hold finished streams which this logger has not copied yet."""
 
 
 # Total order --------------------------------------------------------------------------------------------------------
@@ -561,9 +563,16 @@ class Kept(_Message, frozen=True, tag=44):
     asks: bool = False
 
 
+class Covers(_Message, frozen=True, tag=45):
+    """`asks`: do I hold all finished streams that you hold? Otherwise: you do. There is no answer for "not yet"."""
+
+    asks: bool
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
     | Return | Recall | Recalled | Bookmark | Bookmarked | WhoOwns | Ownership | Abandoned
     | Tell | Window | Sent | Taken | Read | Page | Agree | Holds | Kept
+    | Covers
 )  # fmt: skip

@@ -11,6 +11,8 @@ its *bookmark*, the seq up to which it has taken each stream of its group, which
     detach      the last of it is told, and the bookmark stays; or the subscription is forgotten
     hand over   a logger that is to leave tells the others its bookmarks, and confirms nothing more: it may be the only
                 one that some brokers have told
+    compare     loggers compare their bookmarks by signature, so that one that was down learns what it missed
+                (protocol/bookmark_exchange.py)
 
 Whoever attaches takes it over: an epoch that is not the latest counts no more, and whoever had it hears of that. There
 are bits of its holder in an epoch, so that a client which comes to another broker is told whether somebody else has had
@@ -362,7 +364,10 @@ class Durables:
 class Bookmarks:
     """A logger's side: the bookmarks on its disk, and what waits for them."""
 
-    __slots__ = ("_ctx", "_epochs", "_handed", "_marked", "_membership", "_save", "_stability", "positions")
+    __slots__ = (
+        "_ctx", "_epochs", "_handed", "_is_forgotten", "_membership", "_save", "_stability", "changed", "marked",
+        "positions",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -371,7 +376,11 @@ class Bookmarks:
         stability: Stability,
         save: Callable[[Marked, Callable[[], None] | None], None],
         stored: Stored | None,
+        is_forgotten: Callable[[StreamId], bool],
     ) -> None:
+        """`save(record, then)` writes a record durably; `is_forgotten` tells of finished streams which are not in this
+        log: those need no place in a bookmark."""
+        self._is_forgotten = is_forgotten
         self._ctx = ctx
         self._membership = membership
         self._stability = stability
@@ -380,14 +389,16 @@ class Bookmarks:
         self._epochs = {member.node: member.freshness for member in found.members if member.status == "durable"}
         """The last whose beginning was told."""
         self.positions = {name: dict(vector) for name, vector in found.bookmarks.items()}
-        self._marked = {name: self._epochs.get(name, 0) for name in self.positions}
+        self.marked = {name: self._epochs.get(name, 0) for name in self.positions}
         """Those of which it was told where they are, and in which epoch that was."""
+        self.changed: dict[NodeId, None] = {}
+        """Those that have changed since they were last signed (protocol/bookmark_exchange.py)."""
         self._handed: dict[NodeId, Held] | None = None
         """Of a logger that is about to leave: what was confirmed to brokers, and which logger has how much of that."""
 
     def on_recall(self, sender: NodeId, message: Recall) -> None:
         record = self._membership.table.get(message.name)
-        marked = message.name in self._marked
+        marked = message.name in self.marked
         known = marked or (record is not None and record.status == "durable")
         if record is not None:  # the epoch must be above this one
             self._ctx.send(sender, Roster((), (record,), False))
@@ -423,11 +434,12 @@ class Bookmarks:
 
     def _take(self, message: Bookmark, anew: bool) -> None:
         known = self.positions.setdefault(message.name, {})
-        self._marked[message.name] = message.epoch
+        self.marked[message.name] = message.epoch
+        self.changed[message.name] = None
         if anew:
             known.clear()
         for stream, last in ((position.stream, position.last) for position in message.vector):
-            if last > known.get(stream, -1):
+            if last > known.get(stream, -1) and not self._is_forgotten(stream):
                 known[stream] = last
 
     # A logger leaves ------------------------------------------------------------------------------------------------
@@ -439,7 +451,7 @@ class Bookmarks:
         if self._handed is None:
             self._handed = {}
         count = 0
-        for name, epoch in self._marked.items():
+        for name, epoch in self.marked.items():
             held, record = self._handed.get(name), self._membership.table.get(name)
             if record is None:
                 continue  # nobody knows it
@@ -457,9 +469,10 @@ class Bookmarks:
         self._handed = None
 
     def on_handed(self, sender: NodeId, message: Bookmark) -> None:
-        """Another logger is to leave, and this is on its disk. Of a later epoch than ours it counts instead of ours, of
-        the same one beside it; of an earlier one, or if the subscription is forgotten, ours is better. Who does not
-        know the subscription yet is told again: it must be waited for, and the next epoch must be above this one."""
+        """Another logger has this on its disk, and is to leave or has compared its bookmarks with ours. Of a later
+        epoch than ours it counts instead of ours, of the same one beside it; of an earlier one, or if the subscription
+        is forgotten, ours is better. Who does not know the subscription yet is told again: it must be waited for, and
+        the next epoch must be above this one."""
         name, begun = message.name, self._epochs.get(message.name, 0)
         record = self._membership.table.get(name)
         if record is None or record.freshness < message.epoch:
@@ -500,20 +513,22 @@ class Bookmarks:
             return
         self._stability.release_durable(name, group_of_durable(name))
         if (known is None or member.freshness > known.freshness) and self.positions.pop(name, None) is not None:
-            self._marked.pop(name, None)
+            self.marked.pop(name, None)
+            self.changed[name] = None
             self._save(Marked(name, None), None)
 
     def retire(self, stream: StreamId) -> None:
         for name, vector in self.positions.items():
-            if not _names_what_is_over(vector, group_of(stream)):
-                vector.pop(stream, None)
+            if not _names_what_is_over(vector, group_of(stream)) and vector.pop(stream, None) is not None:
+                self.changed[name] = None
                 if self._handed and name in self._handed:
                     self._handed[name].forget(stream)
 
     def forget(self, stream: StreamId) -> None:
         """It is over, and no logger has anything of it any more: nobody can come back to it."""
-        for vector in self.positions.values():
-            vector.pop(stream, None)
+        for name, vector in self.positions.items():
+            if vector.pop(stream, None) is not None:
+                self.changed[name] = None
 
 
 def _later(ctx: Context, epoch: int, holder: int) -> int:

@@ -128,7 +128,14 @@ class Moved(Struct, frozen=True):
     stream: StreamId
 
 
-Record = Packet | Void | Promise | Over | Member | Marked | Moved
+class Covered(Struct, frozen=True):
+    """A logger's record that it holds all finished streams which another logger holds; or, False, no longer."""
+
+    node: NodeId
+    covered: bool = True
+
+
+Record = Packet | Void | Promise | Over | Member | Marked | Moved | Covered
 
 
 class Persist(Struct, frozen=True):
@@ -205,3 +212,5 @@ class Stored(Struct, frozen=True):
     bookmarks: dict[NodeId, dict[StreamId, int]] = {}
     ages: dict[StreamId, tuple[tuple[float, int], ...]] = {}
     """How many seconds ago each stream was logged up to where, in steps."""
+    covered: tuple[NodeId, ...] = ()
+    """Loggers whose finished streams are all here."""

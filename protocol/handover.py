@@ -27,9 +27,12 @@ have resigned and are still there: each of them may be the one that is asked in 
     over        Nobody speaks of streams that are over but the loggers that have them. When loggers come or go each
                 tells those that are to keep such a stream what it has of it, until they say that they have it, too.
                 What is on a disk already stays there until it is collected: somebody may be about to read it.
+                So a logger that is new, or whose disk was replaced, backfills the finished streams, with `replicas`
+                and without (protocol/coverage.py).
 """
 
 from collections.abc import Callable
+from itertools import islice
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.wire import RANGES_MAX, CheckedOut, Kept, Span
@@ -47,6 +50,8 @@ from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
 
 UNKNOWN = (-1, -1)
+OFFERS_MAX = 4 * SPANS_MAX
+"""Finished streams looked at each time offers are made, so that a million of them do not hold up a round."""
 
 
 class Handover:
@@ -110,8 +115,17 @@ class Handover:
                 self._touch(name)
                 self._take_over(stream)
         for name, log in self._logger.logs.items():
-            if log.retired and log.committed and (self._is_spread or not self._placement.is_mine(name)):
+            if log.retired and log.committed:
                 self._offers.setdefault(name, {})
+
+    def on_new_life(self, node: NodeId) -> None:
+        """Another logger has started again, perhaps with an empty disk: it has to say again what it holds."""
+        for having in self._offers.values():
+            having.pop(node, None)
+
+    def has_all_offers(self, node: NodeId) -> bool:
+        """Whether a logger holds every finished stream that this one holds and that it is to keep."""
+        return all(node in having or node not in self._placement.others(name) for name, having in self._offers.items())
 
     def on_moved(self, name: StreamId) -> None:
         """Nothing of it is left here; if it has become ours again meanwhile, have it again."""
@@ -136,18 +150,23 @@ class Handover:
         if self._offers and not self._ctx.round % REPEAT_ROUNDS:
             self._offer()
 
-    def on_kept(self, sender: NodeId, message: Kept) -> None:
-        """Another has these streams, which are over; we are to have them, or want to know that it does."""
-        have = []
+    def on_kept(self, sender: NodeId, message: Kept) -> bool:
+        """Another has these streams, which are over; we are to have them, or want to know that it does. Returns whether
+        we lack something of an offer."""
+        have, lacking = [], False
         for span in message.spans:
             if not message.asks:
                 having, told = self._offers.get(span.stream), IntervalSet(span.ranges)
                 if having is not None and not any(told.gaps(*part) for part in self._logger.on_disk(span.stream)):
                     having[sender] = None
-            elif span.stream in self._receiver.retired and self._placement.is_mine(span.stream) and self._has(span):
-                have.append(span)
+            elif span.stream in self._receiver.retired and self._placement.is_mine(span.stream):
+                if self._has(span):
+                    have.append(span)
+                else:
+                    lacking = True
         if have:
             self._ctx.send(sender, Kept(tuple(have)))
+        return lacking
 
     def resign(self) -> bool:
         """Whether this logger is none any more, and goes when others have what it has. It is one again if there turn
@@ -258,12 +277,13 @@ class Handover:
     def _offer(self) -> None:
         """Tell who is to keep what is over what there is of it, until it has it."""
         told: dict[NodeId, list[Span]] = {}
-        for name, having in list(self._offers.items()):
+        for name in list(islice(self._offers, OFFERS_MAX)):
+            having = self._offers.pop(name)
             kept, keepers = self._logger.on_disk(name), self._placement.others(name)
             lacking = [node for node in keepers if node not in having]
             if not kept or (not lacking and (keepers or self._placement.is_mine(name))):
-                del self._offers[name]
                 continue
+            self._offers[name] = having  # behind the others, which have their turn first
             for node in lacking:
                 spans = told.setdefault(node, [])
                 if len(spans) < SPANS_MAX:

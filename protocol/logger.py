@@ -120,7 +120,7 @@ class LoggerRole:
         "_acknowledge", "_ages", "_buffer", "_ctx", "_events", "_loads", "_origins", "_pending", "_placement",
         "_put_off", "_reads", "_requesters", "_retired", "_scanning", "_served", "_served_at", "_stability", "_token",
         "_tokens", "_tokens_at", "_unsaved", "_waiting", "bytes", "logs", "on_forgotten", "on_moved", "promises",
-        "seeks",
+        "seeks", "uncovered",
     )  # fmt: skip
 
     def __init__(
@@ -138,6 +138,8 @@ class LoggerRole:
         self._placement = placement
         self.seeks: Callable[[StreamId, int, int], list[Range]] = lambda *_: []
         """What of a span is not on disk, and asked for of other loggers (protocol/mending.py)."""
+        self.uncovered: Callable[[], tuple[NodeId, ...]] = tuple
+        """Loggers whose finished streams may be lacking here (protocol/coverage.py)."""
         self.on_moved: Callable[[StreamId], None] = lambda _: None
         self.promises = True
         """Whether named publishers get numbers from us."""
@@ -415,7 +417,8 @@ class LoggerRole:
         if self._scanning is not None and self._scanning[0] == token:
             _, sender, known, loggers = self._scanning
             self._scanning = None
-            answers = {"passed": known.passed + page.passed, "void": known.void, "gone": known.gone + page.gone}
+            answers: dict[str, object] = {"passed": known.passed + page.passed, "void": known.void}
+            answers |= {"gone": known.gone + page.gone, "uncovered": self.uncovered()}
             if loggers:
                 given = tuple(stretch for stretch in page.stretches if self._gives(stretch.stream, loggers))
                 page = replace(page, stretches=given)

@@ -421,6 +421,11 @@ class Membership:
         return all(self._ctx.node <= node for node in self._resigned)
 
     @property
+    def is_founder(self) -> bool:
+        """Whether this node began the mesh, or knew its members when it started."""
+        return self._founded
+
+    @property
     def is_lost(self) -> bool:
         """Whether this node has not found the mesh yet: it knows nobody, and may be known to all."""
         return not self.introduced and not self._founded

@@ -24,6 +24,7 @@ from gossamer.messages.wire import (
     CheckedOut,
     Checkout,
     Collected,
+    Covers,
     Data,
     Digest,
     Echo,
@@ -58,10 +59,12 @@ from gossamer.messages.wire import (
     Window,
 )
 from gossamer.protocol import inputs
+from gossamer.protocol.bookmark_exchange import BookmarkExchange
 from gossamer.protocol.closing import Closing
 from gossamer.protocol.comparing import Comparing
 from gossamer.protocol.config import Config
 from gossamer.protocol.context import Context
+from gossamer.protocol.coverage import Coverage
 from gossamer.protocol.cut_through import CutThrough
 from gossamer.protocol.departure import Departure
 from gossamer.protocol.dissemination import Dissemination
@@ -139,7 +142,6 @@ class Node:
         )
         self.repair.attach(self._excuse, self.receiver.worth_asking)
         self.heartbeats = Heartbeats(ctx, self.receiver, self._on_ended, self._on_retired)
-        self.comparing = Comparing(ctx, self.heartbeats.table, self.membership.table)
         self.buffer = GossipBuffer(config.gossip_buffer_bytes_max)
         self.rooms = Rooms(ctx, self.receiver, lambda: self.membership.active)
         self.windows = Windows(ctx, self.membership, self.rooms, self.heard_at)
@@ -170,12 +172,14 @@ class Node:
         )
         self.durables = Durables(ctx, self.membership, self._delivered, self.receiver.retired.__contains__)
         self.bookmarks = (
-            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored)
+            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored, self._is_forgotten)
             if self.logger is not None
             else None
         )
         self.mending: Mending | None = None
         self.handover: Handover | None = None
+        self.coverage: Coverage | None = None
+        self.bookmark_exchange: BookmarkExchange | None = None
         if self.logger is not None and self.bookmarks is not None:
             self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
             self.logger.seeks = self.mending.seeks
@@ -183,9 +187,15 @@ class Node:
             parts = (self.bookmarks, self.receiver, self.buffer, self.stability, self.exchange.touch)
             self.handover = Handover(ctx, self.membership, self.placement, self.logger, self.mending, *parts)
             self.logger.on_moved = self.handover.on_moved
+            covered = stored.covered if stored is not None else ()
+            self.coverage = Coverage(ctx, self.membership, self.handover, self.logger.save, covered)
+            self.bookmark_exchange = BookmarkExchange(ctx, self.membership, self.bookmarks)
+            self.logger.uncovered = lambda: self.coverage.uncovered if self.coverage is not None else ()
             if config.replicas is not None:
                 self.receiver.from_the_beginning = self.placement.is_mine
             self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
+        tables = self.heartbeats.table, self.membership.table, self.bookmark_exchange
+        self.comparing = Comparing(ctx, *tables)
         self.departure = Departure(
             ctx,
             self.membership,
@@ -241,6 +251,7 @@ class Node:
             Seek: self.on_seek,
             Lacking: self.on_lacking,
             Kept: self.on_kept,
+            Covers: self.on_covers,
             GapNotice: self.on_gap_notice,
             Idle: self.on_idle,
             Digest: self.on_digest,
@@ -298,6 +309,8 @@ class Node:
         if self.logger is not None:
             self.receiver.begin(tuple(Position(name, last) for name, last in self.logger.start()))
         self.membership.start((*self._roster, *(self._stored.members if self._stored else ())))
+        if self.coverage is not None:
+            self.coverage.start()
         for name in self.receiver.streams:
             self.exchange.touch(name)
         self._round_at = self._ctx.now + self._ctx.rng.random() * self._interval_s
@@ -469,6 +482,10 @@ class Node:
                 self.mending.on_round()
             if self.handover is not None:
                 self.handover.on_round()
+            if self.coverage is not None:
+                self.coverage.on_round()
+            if self.bookmark_exchange is not None:
+                self.bookmark_exchange.on_round()
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
@@ -533,6 +550,7 @@ class Node:
             or self.membership.pending
             or self.durables.busy
             or bool(self.mending)
+            or bool(self.coverage)
             or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
@@ -611,6 +629,8 @@ class Node:
         collected = self._answer(sender, message.lacks)
         self._ctx.send(sender, Echo(message.round, collected))
         self.comparing.on_roots(sender, message.beats_root, message.members_root)
+        if self.coverage is not None and message.members_root == self.membership.table.root:
+            self.coverage.on_agreed()
 
     def on_echo(self, sender: NodeId, message: Echo) -> None:
         self.selection.answered(sender, message.round)
@@ -696,7 +716,18 @@ class Node:
         if self.handover is not None:
             if message.asks:  # a logger that is new has not heard that they are over
                 self.heartbeats.on_retire([span.stream for span in message.spans if self._is_unknown(span.stream)])
-            self.handover.on_kept(sender, message)
+            if self.handover.on_kept(sender, message) and self.coverage is not None:
+                self.coverage.on_lacking(sender)
+
+    def on_covers(self, sender: NodeId, message: Covers) -> None:
+        if self.coverage is not None:
+            self.coverage.on_covers(sender, message)
+
+    def _is_forgotten(self, name: StreamId) -> bool:
+        """Whether a finished stream was in this log and has been collected."""
+        assert self.logger is not None
+        gone = name in self.receiver.retired and name not in self.logger.logs
+        return gone and self.coverage is not None and not self.coverage.uncovered
 
     def _is_unknown(self, name: StreamId) -> bool:
         return name not in self.receiver.streams and name not in self.receiver.retired
@@ -844,6 +875,8 @@ class Node:
     # Signatures -----------------------------------------------------------------------------------------------------
 
     def on_digest(self, sender: NodeId, message: Digest) -> None:
+        if message.table == "bookmarks" and not self.membership.is_logger(sender):
+            return
         self.comparing.on_digest(sender, message)
 
     # Membership -----------------------------------------------------------------------------------------------------
@@ -888,6 +921,8 @@ class Node:
             self.sender.on_new_life(node)
             self.safety.forget(node)
             self.links.on_connected(node)
+            if self.handover is not None:
+                self.handover.on_new_life(node)
             if known is not None:
                 self.orphans.on_death(node)
             if node not in self._resuming:

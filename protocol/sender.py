@@ -493,7 +493,7 @@ class Sender:
         if outgoing is None or outgoing.numbers is None or not self._membership.is_logger(sender):
             return []
         numbers, asked, epoch = outgoing.numbers, outgoing.numbers.asks, outgoing.numbers.epoch
-        more = numbers.on_checked_out(sender, message, len(self._membership.loggers) // 2 + 1)
+        more = numbers.on_checked_out(sender, message, len(self._membership.loggers))
         if numbers.superseded:
             self._let_go(message.stream, "superseded: published from elsewhere")
             return []

@@ -528,7 +528,8 @@ class Subscription:
         self._put(Portion(raw, plain), len(raw), False, moved)
 
     def on_gap(self, gap: session.Gap) -> None:
-        self._put(Portion([gap], False), 1, False, {gap.stream: gap.last})
+        unknown = gap.stream.endswith("/~")  # it stands for finished streams that nobody here can name
+        self._put(Portion([gap], False), 1, False, {} if unknown else {gap.stream: gap.last})
 
     def on_began(self, began: Began) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import gossamer
+from gossamer.messages.ids import issued_by
 from gossamer.messages.wire import Span
 from processes import until
 
@@ -51,3 +52,88 @@ def test_what_is_logged_is_on_as_many_disks_as_was_said(mesh):
     second.kill()
     with pytest.raises(gossamer.Timeout):
         publish(b1.url, 1, timeout=1.0)
+
+
+def read_all(url, count):
+    """Every event that `start="all"` yields up to a live event published after it, and the gaps told meanwhile."""
+
+    async def main():
+        async with gossamer.connect(url) as client:
+            sub = await client.subscribe("n >= 0 OR last", start="all", buffer=count + 10, notices=True, policy="none")
+            await client.publish({"last": True})
+            said = []
+            async for each in sub:
+                said.append(each)
+                if isinstance(each, gossamer.Event) and each.id.stream == client.stream:
+                    break
+            gaps = [each.reason for each in said if isinstance(each, gossamer.Gap)]
+            events = [each.attributes for each in said if isinstance(each, gossamer.Event)]
+            return [attributes["n"] for attributes in events if "n" in attributes], gaps
+
+    return asyncio.run(main())
+
+
+def test_replay_is_complete_after_a_logger_was_added(mesh):
+    address = mesh.address()
+    b1 = mesh.broker("b1", mesh=address).ready()
+    mesh.logger("K", address).ready()
+    stream = publish(b1.url, 500)
+    until(lambda: is_retired(mesh, "K", stream), "the stream to be over")
+    mesh.logger("L", address).ready()
+    for _ in range(4):  # brokers read their loggers by turns
+        found, gaps = read_all(b1.url, 500)
+        assert sorted(found) == list(range(500))
+        assert gaps == []
+    until(lambda: stored(mesh, "L", stream) == list(range(500)), "L to have copied the finished stream")
+
+
+def test_replay_names_a_dead_logger_whose_streams_were_not_copied(mesh):
+    address = mesh.address()
+    b1 = mesh.broker("b1", mesh=address).ready()
+    first = mesh.logger("K", address).ready()
+    stream = publish(b1.url, 5)
+    until(lambda: is_retired(mesh, "K", stream), "the stream to be over")
+    first.kill()
+    mesh.logger("L", address).ready()
+    found, gaps = read_all(b1.url, 5)
+    assert found == []
+    assert gaps == ["finished streams of K may be missing: not copied yet, and not reachable"]
+
+
+def is_retired(mesh, name, stream):
+    with mesh.store(name, copy=f"copy-{name}") as store:
+        return any(entry.issuer == issued_by(stream).issuer for entry in store.stored().retired)
+
+
+def with_small_blocks(mesh):
+    settings = mesh.folder / "gossamer.toml"
+    settings.write_text(settings.read_text() + "block_seqs = 20\n")
+    return started(mesh)
+
+
+def test_named_publisher_goes_on_beyond_its_block_while_one_of_two_loggers_is_down(mesh):
+    b1, _, second = with_small_blocks(mesh)
+
+    async def main():
+        async with asyncio.timeout(30), gossamer.connect(b1.url, publisher="feed") as client:
+            await client.publish({"n": 0}, ack="logged")
+            second.kill()
+            for n in range(1, 200):
+                await client.publish({"n": n})
+            await client.flush("logged")
+            return client.stream
+
+    assert stored(mesh, "K", asyncio.run(main())) == list(range(200))
+
+
+def test_new_named_publisher_is_told_which_logger_has_not_voted(mesh):
+    b1, _, second = with_small_blocks(mesh)
+    publish(b1.url, 1)  # both loggers are known
+    second.kill()
+
+    async def main():
+        async with gossamer.connect(b1.url, publisher="another", timeout=5):
+            pass
+
+    with pytest.raises(gossamer.ConnectionLost, match=r"needs the votes of 2 of 2 loggers; no answer from L\)"):
+        asyncio.run(main())

@@ -272,7 +272,7 @@ def taken_from_a_logger_that_dies_with_it(factory: NodeFactory | None) -> None:
     from L, as it may, and L dies before it is on disk."""
     world, checker = mesh(factory, Config(seek_after_rounds=4))
     world.add("K", logger=True, peers=("L",))
-    world.run(world.now_s + 2.0)
+    world.run(world.now_s + 4.0)
     stream, reached = stream_of("a", 1), {0: "KLb", 1: "L", 2: "KLb"}
     late: list[Data] = []
 
@@ -565,3 +565,52 @@ def test_who_comes_back_is_let_in_by_those_that_remember_it() -> None:
 
 def test_unless_it_calls_only_those_that_it_names() -> None:
     assert back_when_all_that_it_names_have_left(RARE["call-only-whom-it-names"]) == "joining"
+
+
+def known_to_a_logger_that_was_down(factory: NodeFactory | None) -> int | None:
+    """K is down while the bookmark moves at L. K returns, then L goes, and the subscription goes on from K."""
+    mesh = Mesh("ab", "KL", config=KEPT, node_factory=factory)
+    mesh.publish("b")
+    mesh.run(5.0)
+    mesh.attach("a", "orders")
+    assert mesh.run_until(lambda: ("a", ORDERS) in mesh.applications.epochs, 60.0)
+    mesh.run(5.0)
+    mesh.crash("K")
+    mesh.publish("b", 5)
+    mesh.run(5.0)
+    mesh.mark("a", "orders", {"b": 3})
+    mesh.run(5.0)
+    mesh.crash("a")
+    mesh.restart("K")
+    mesh.run(30.0)
+    mesh.crash("L")
+    return taken_up(mesh)
+
+
+def test_logger_that_was_down_learns_the_bookmarks_it_missed() -> None:
+    assert known_to_a_logger_that_was_down(None) == 3
+
+
+def test_without_anti_entropy_that_logger_knows_an_old_bookmark() -> None:
+    assert known_to_a_logger_that_was_down(RARE["compare-no-bookmarks"]) == 0
+
+
+def finished_stream_at_a_new_logger(factory: NodeFactory | None) -> tuple[tuple[int, int], ...]:
+    """a publishes at L and finishes; every member forgets the stream; then the logger M is added."""
+    config = Config(retain_s=1e6, expire_s=1e7, round_interval_max_s=0.5)
+    mesh = Mesh("ab", "L", config=config, node_factory=factory)
+    mesh.publish("a", 3)
+    assert mesh.settle()
+    mesh.close("a")
+    assert mesh.run_until(lambda: mesh.stream("a") in mesh.world.hosts["b"].node.receiver.retired, 60.0)
+    mesh.world.add("M", logger=True, peers=("L",))
+    mesh.run(30.0)
+    return mesh.world.hosts["M"].node.logger.on_disk(mesh.stream("a"))
+
+
+def test_new_logger_copies_a_finished_stream() -> None:
+    assert finished_stream_at_a_new_logger(None) == ((0, 2),)
+
+
+def test_without_offers_it_does_not_know_the_stream() -> None:
+    assert finished_stream_at_a_new_logger(RARE["offer-finished-streams-to-nobody"]) == ()

@@ -96,3 +96,69 @@ def test_what_somebody_says_is_over_and_nobody_has_is_given_up():
     mesh.run(30.0)
     assert not logger.mending
     assert made_up not in logger.logger.logs
+
+
+def finished(brokers="abc", loggers="L", **config):
+    """A mesh whose publishers have finished: three events each, all logged, all streams forgotten by the members."""
+    mesh = Mesh(brokers, loggers, config=Config(retain_s=1e6, expire_s=1e7, round_interval_max_s=0.5, **config))
+    for name in brokers:
+        mesh.publish(name, 3)
+    assert mesh.settle()
+    for name in brokers:
+        mesh.close(name)
+    mesh.run(30.0)
+    streams = [mesh.stream(name) for name in brokers]
+    assert all(stream in mesh.world.hosts[brokers[0]].node.receiver.retired for stream in streams)
+    return mesh, streams
+
+
+def holds_all(mesh, logger, streams):
+    node = mesh.world.hosts[logger].node
+    return all(node.logger.on_disk(stream) == ((0, 2),) for stream in streams)
+
+
+def test_new_logger_backfills_finished_streams():
+    mesh, streams = finished()
+    mesh.world.add("M", logger=True, peers=("L",))
+    assert mesh.world.run_until(lambda: holds_all(mesh, "M", streams), 60.0)
+    mesh.run(30.0)
+    assert not mesh.world.hosts["L"].node.handover._offers, "nothing is offered for ever"
+    assert mesh.world.hosts["M"].node.coverage.uncovered == ()
+
+
+def test_logger_with_a_replaced_disk_backfills_finished_streams():
+    mesh, streams = finished(loggers="LM")
+    mesh.crash("M")
+    mesh.world.hosts["M"].storage = type(mesh.world.hosts["M"].storage)()
+    mesh.restart("M")
+    assert mesh.world.run_until(lambda: holds_all(mesh, "M", streams), 60.0)
+
+
+def test_logger_names_the_loggers_it_has_not_copied_from():
+    mesh, streams = finished()
+    mesh.world.add("M", logger=True, peers=("a",))
+    mesh.isolate("L")
+    mesh.run(20.0)
+    coverage = mesh.world.hosts["M"].node.coverage
+    assert coverage.uncovered == ("L",)
+    mesh.heal()
+    assert mesh.world.run_until(lambda: not coverage.uncovered, 60.0)
+    assert holds_all(mesh, "M", streams), "it confirms no more than is there"
+
+
+def test_restarted_logger_remembers_its_coverage():
+    mesh, _ = finished(loggers="LM")
+    mesh.world.run_until(lambda: not mesh.world.hosts["M"].node.coverage.uncovered, 60.0)
+    mesh.crash("L")
+    mesh.crash("M")
+    mesh.restart("M")
+    mesh.run(20.0)
+    assert mesh.world.hosts["M"].node.coverage.uncovered == ()
+
+
+def test_offer_of_a_stream_the_logger_lacks_voids_the_confirmation():
+    mesh, _ = finished(loggers="LM")
+    logger = mesh.world.hosts["M"].node
+    assert mesh.world.run_until(lambda: not logger.coverage.uncovered, 60.0)
+    mesh.world.tell("M", Received("L", Kept((Span("default/~x-9.0", ((0, 4),)),), True)))
+    assert logger.coverage.uncovered == ("L",)

@@ -327,6 +327,21 @@ def test_a_logger_counts_once_and_a_broker_not_at_all():
     assert [bench.read(node) for node in ("K", "K", "a", "stranger")] == [([], [])] * 4
 
 
+@pytest.mark.parametrize(("loggers", "needed"), [("L", 1), ("LM", 1), ("LMN", 2), ("LMNO", 2), ("LMNOP", 3)])
+def test_holder_extends_its_block_with_half_of_the_loggers(loggers, needed):
+    bench = Bench(loggers=loggers)
+    bench.sender.open(NAMED)
+    for node in loggers:
+        bench.read(node)
+    for node in loggers:
+        bench.granted(1, 9, node)
+    bench.publish(6, NAMED)  # half of the block: it asks for the next one
+    numbers = bench.sender.streams[NAMED].numbers
+    for count, node in enumerate(loggers, 1):
+        bench.granted(1, 19, node)
+        assert (numbers.last == 19) == (count >= needed)
+
+
 def test_the_highest_promise_of_the_majority_counts():
     bench = opened(loggers="KLM")
     bench.did()
