@@ -234,11 +234,12 @@ class Recover(_Message, frozen=True, tag=7):
 class Gone(_Message, frozen=True, tag=8):
     """A logger's answer. `void`: by agreement these will never exist. Otherwise this logger collected them; they are
     gone once every logger says so. Not `collected`: the answer to one that is to keep them, which is that I do not,
-    whoever had them."""
+    whoever had them; `had`: I received them once."""
 
     spans: Spans
     void: bool
     collected: bool = True
+    had: bool = False
 
 
 class Busy(_Message, frozen=True, tag=9):

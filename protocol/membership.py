@@ -10,7 +10,9 @@ be left to tell (docs/decisions/sponsors.md).
 
 Records spread by signature (protocol/signature.py). Of two records of one member the fresher counts; freshness is the
 incarnation at first and grows with every transition, so that an old life never overrules a new one. At equal freshness
-the graver status counts: that is how a member that has been silent for too long is expelled.
+the graver status counts: that is how a member that has been silent for too long is expelled. The node that expels it
+may have been down at its last transition, and then hears of a fresher record from another. It expels the member at
+that freshness as well, until it hears the member itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -66,8 +68,8 @@ class Membership:
 
     __slots__ = (
         "_begin", "_closed", "_ctx", "_founded", "_on_record", "_peers", "_resigned", "_resume", "_retired",
-        "_sponsored_round", "_sponsors", "_t_join", "_vector", "_views", "_witnesses", "introduced", "own", "status",
-        "table",
+        "_sponsored_round", "_sponsors", "_t_join", "_vector", "_views", "_witnesses", "expelled", "introduced", "own",
+        "status", "table",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +108,8 @@ class Membership:
         """Those that were loggers, and are about to leave."""
         self._witnesses: dict[NodeId, None] = {}
         """Of our own resignation: those that were loggers when they knew of it."""
+        self.expelled: dict[NodeId, None] = {}
+        """Members expelled here that have not been heard since."""
 
     # This node's own life -------------------------------------------------------------------------------------------
 
@@ -321,7 +325,8 @@ class Membership:
         """Declare that a member will not return; if it does, it comes back with a fresher record."""
         known = self.table.get(node)
         if known is not None and known.status != "left" and node != self._ctx.node:
-            self.merge(Member(node, "left", known.freshness, known.logger, known.address))
+            self.expelled[node] = None
+            self.merge(_gone(known))
 
     def merge(self, member: Member) -> None:
         known = self.table.get(member.node)
@@ -334,6 +339,8 @@ class Membership:
             elif self.status == "member":
                 self.return_fresher(member.freshness)
             return
+        if member.node in self.expelled and member.status != "left":
+            member = _gone(member)  # an older word than our order, which only its own voice takes back
         resigned = known is not None and known.status == "member" and (known.logger or member.node in self._resigned)
         if resigned and member.status == "member" and not member.logger:
             self._resigned[member.node] = None
@@ -434,6 +441,10 @@ class Membership:
         if self.own.logger:
             return all(self._ctx.node < node for node in self.loggers)
         return not self.loggers and all(self._ctx.node < node for node in self.active)
+
+
+def _gone(member: Member) -> Member:
+    return Member(member.node, "left", member.freshness, member.logger, member.address)
 
 
 def _rank(member: Member) -> tuple[int, int]:

@@ -177,7 +177,8 @@ class Node:
         self.mending: Mending | None = None
         self.handover: Handover | None = None
         if self.logger is not None and self.bookmarks is not None:
-            self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
+            self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch, self._on_unheard)
+            self.seeker.unheard = self.mending.unheard
             self.logger.seeks = self.mending.seeks
             self.logger.on_forgotten = self.bookmarks.forget
             parts = (self.bookmarks, self.receiver, self.buffer, self.stability, self.exchange.touch)
@@ -192,7 +193,7 @@ class Node:
             self.sender,
             self.buffer,
             self.handover,
-            self._kept_by_nobody_else,
+            self._may_be_sole,
             self._end_streams,
         )
         self.closing = Closing(
@@ -323,6 +324,8 @@ class Node:
                 self.membership.meet(given.sender)  # it takes us for a member: it may let us in when nobody else can
             return
         self._heard[given.sender] = self._ctx.now
+        if self.membership.expelled:
+            self.membership.expelled.pop(given.sender, None)
         on_message = self._messages.get(type(message))
         if on_message is not None:  # else it is for whoever orders events (protocol/ordered.py), if anybody does
             on_message(given.sender, message)
@@ -553,6 +556,13 @@ class Node:
             return not self.stability.is_stable(name, last)
         return self.stability.holders(loggers, name, last) < self._ctx.config.loggers_min
 
+    def _may_be_sole(self, packet: Packet) -> bool:
+        """Whether a member that stays may lack a packet when we are gone. Who has left is not waited for: it tells no
+        positions any more, and we would stay for ever."""
+        if self.membership.has_loggers:
+            return self._kept_by_nobody_else(packet)
+        return not self.stability.is_with_all(packet.stream, packet.last)
+
     # Phase 1 --------------------------------------------------------------------------------------------------------
 
     def on_data(self, sender: NodeId, message: Data) -> None:
@@ -601,6 +611,8 @@ class Node:
 
     def _disseminate(self, packets: Iterable[Packet]) -> None:
         for packet in packets:
+            if self.departure:
+                self.departure.on_published(packet.stream)
             self._accept(packet, from_logger=False, origin=self._ctx.node)
             self.dissemination.send(packet)
 
@@ -662,8 +674,12 @@ class Node:
                 if span.ranges:
                     self._learn(span.stream, span.ranges[-1][1])
             self.logger.on_recover(sender, message.lacks, message.keeps)
-        elif message.keeps and (absent := self.answers.absent(message.lacks)):
-            self._ctx.send(sender, Gone(absent, False, False))  # no logger, so it keeps nothing
+        elif message.keeps:  # no logger, so it keeps nothing
+            had, never = self.answers.absent(message.lacks)
+            if had:
+                self._ctx.send(sender, Gone(had, False, False, had=True))
+            if never:
+                self._ctx.send(sender, Gone(never, False, False))
 
     def on_read(self, sender: NodeId, message: Read) -> None:
         if self.logger is not None:
@@ -677,12 +693,13 @@ class Node:
         trusted = self.membership.is_logger(sender)
         if trusted:
             self.repair.on_logger_answer()
-        if trusted and message.collected:
+        # Void was agreed by everyone, and does not change: a logger that has resigned may say so as well.
+        if sender in self.membership.heirs if message.void else trusted and message.collected:
             self.closing.on_gone(sender, message)
         if not message.void and message.collected:
             self.seeker.on_collected(message.spans)
-        if self.mending is not None and (trusted or not message.void):
-            self.mending.on_gone(sender, message.spans, message.void)
+        if self.mending is not None:  # it has asked, and only a node with a log answers that something is void
+            self.mending.on_gone(sender, message.spans, message.void, message.collected or message.had)
 
     def on_busy(self, _: NodeId, __: Busy) -> None:
         if self._ctx.config.repair_first == "auto":
@@ -723,7 +740,15 @@ class Node:
             self.seeker.start(stream)
         return seeks
 
+    def _on_unheard(self, name: StreamId) -> None:
+        """A span that is ours to keep was asked for everywhere, and nobody is known to have had it."""
+        stream = self.receiver.streams.get(name)
+        if stream is not None:
+            self.seeker.start(stream)
+
     def _on_agreed(self, stream: Stream, first: int, last: int, existed: bool) -> None:
+        if self.mending:
+            self.mending.settle(stream.id, first, last)
         self.closing.on_agreed(stream, first, last, existed)
 
     def _closable(self, stream: Stream) -> int:
@@ -786,9 +811,11 @@ class Node:
         self.comparing.agreed = False
         self.heartbeats.on_beats(sender, message)
 
-    def on_active(self, _: NodeId, message: Active) -> None:
-        for position in message.vector:
-            self._learn(position.stream, position.last)
+    def on_active(self, sender: NodeId, message: Active) -> None:
+        vector = message.vector
+        over = tuple(position.stream for position in vector if not self._learn(position.stream, position.last))
+        if over:
+            self._ctx.send(sender, Retire(over))
 
     def on_retire(self, _: NodeId, message: Retire) -> None:
         self.heartbeats.on_retire(message.streams)
