@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Active, Checkout, Gone, Positions, Range, Span
+from gossamer.messages.wire import Active, Checkout, Gone, Member, Positions, Range, Span
 from gossamer.protocol.closing import Closing
 from gossamer.protocol.departure import Departure
 from gossamer.protocol.durable import Durables, group_of_durable
@@ -591,6 +591,19 @@ def ask_nobody_where_none_may_crash(node: Node) -> None:
             super().on_round()
 
     become(node.safety, Silent)
+
+
+@mutant(RARE)
+def take_up_what_never_began(node: Node) -> None:
+    """A subscription counts as begun before any logger has its bookmark."""
+
+    class Hasty(Membership):
+        __slots__ = ()
+
+        def merge(self, member: Member) -> None:
+            super().merge(replace(member, status="durable") if member.status == "beginning" else member)
+
+    become(node.membership, Hasty)
 
 
 @mutant(RARE)

@@ -75,7 +75,7 @@ class Member(_Part, frozen=True):
     """What is known of one member. Of two records of one member the fresher counts; at equal freshness, the graver."""
 
     node: NodeId
-    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left|durable)\Z")]
+    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left|beginning|durable)\Z")]
     freshness: Version
     logger: bool = False
     address: Address = ""

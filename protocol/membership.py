@@ -30,7 +30,7 @@ FRESHNESS_MAX = 2**62
 
 UNKNOWN = (-1, 0)
 """The rank of no record."""
-GRAVITY = {"member": 0, "durable": 0, "disconnected": 1, "left": 2}
+GRAVITY = {"member": 0, "beginning": 0, "durable": 1, "disconnected": 1, "left": 2}
 
 TRANSITIONS: dict[tuple[Status, str], Status] = {
     ("outside", "bootstrap"): "member",
@@ -51,8 +51,9 @@ Beginning = tuple[tuple[Position, ...], tuple[Retired, ...], tuple[Span, ...]]
 RECORDED: dict[Status, str] = {"leaving": "left", "disconnecting": "disconnected"}
 
 
-OUT = ("left", "durable")
+DURABLE = ("beginning", "durable")
 """A durable subscription is in the table like a member, and is none (protocol/durable.py)."""
+OUT = ("left", *DURABLE)
 
 
 class _Views(NamedTuple):
@@ -384,7 +385,7 @@ class Membership:
             tuple(member.node for member in here if member.status == "member"),
             tuple(member.node for member in here),
             tuple(member.node for member in here if member.logger),
-            tuple(member.node for member in self.table.values() if member.status == "durable"),
+            tuple(member.node for member in self.table.values() if member.status in DURABLE),
             not self._ctx.logger and not any(member.logger for member in here) and not self._faults(len(here)),
         )
         return self._views

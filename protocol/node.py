@@ -168,9 +168,10 @@ class Node:
             if logger
             else None
         )
-        self.durables = Durables(ctx, self.membership, self._delivered, self.receiver.retired.__contains__)
+        is_over = self.receiver.retired.__contains__
+        self.durables = Durables(ctx, self.membership, self._delivered, is_over)
         self.bookmarks = (
-            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored)
+            Bookmarks(ctx, self.membership, self.stability, self.logger.save, is_over, stored)
             if self.logger is not None
             else None
         )

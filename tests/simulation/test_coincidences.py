@@ -11,9 +11,11 @@ from gossamer.lab.names import stream_of
 from gossamer.lab.world import NodeFactory
 from gossamer.messages.event import Content
 from gossamer.messages.ids import DEFAULT_GROUP, StreamId, named_stream
-from gossamer.messages.wire import Data, Message
+from gossamer.messages.wire import Bookmark, Data, Message, Position
 from gossamer.protocol.annotator import Annotator
 from gossamer.protocol.config import Config
+from gossamer.protocol.durable import durable_id
+from gossamer.protocol.inputs import Received
 from gossamer.protocol.placement import ranked
 
 QUICK = Config(retain_s=1e6, expire_s=1e6, seek_after_rounds=4, block_seqs=10, positions_rounds=1)
@@ -294,3 +296,53 @@ def test_who_is_expelled_by_a_logger_that_was_down_is_out() -> None:
 def test_unless_a_fresher_record_of_it_undoes_that() -> None:
     mesh = expelled_by_one_that_was_down(RARE["expel-what-is-known-only"])
     assert knows(mesh, "Lac") == {"L": "member", "a": "member", "c": "member"}
+
+
+ORDERS = durable_id(DEFAULT_GROUP, "orders")
+
+
+def attached_after_one_that_died(factory: NodeFactory | None) -> Mesh:
+    """a enters a new durable subscription, and dies before its bookmark has come to the logger; b takes it up. What was
+    published before is collected: the subscription was not waited for in it."""
+    mesh = Mesh("abc", "L", config=replace(QUICK, retain_s=0.5), node_factory=factory)
+    mesh.publish("c", 5)
+    mesh.run(10.0)
+    assert mesh.stored("L") == []
+    mesh.drop("a->L", "Bookmark", None)
+    mesh.attach("a", "orders")
+    mesh.run(5.0)
+    assert mesh.world.hosts["L"].node.membership.table.get(ORDERS) is not None
+    mesh.crash("a")
+    mesh.attach("b", "orders")
+    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
+    return mesh
+
+
+def test_a_durable_subscription_that_never_began_begins_with_the_next_broker() -> None:
+    mesh = attached_after_one_that_died(None)
+    held = mesh.world.hosts["b"].node.durables.held[ORDERS]
+    assert (held.new, held.vector) == (True, {mesh.stream("c"): 4})
+    mesh.run(5.0)
+    assert mesh.world.hosts["L"].node.membership.table.get(ORDERS).status == "durable"
+
+
+def test_unless_it_counts_as_begun_without_a_bookmark() -> None:
+    held = attached_after_one_that_died(RARE["take-up-what-never-began"]).world.hosts["b"].node.durables.held[ORDERS]
+    assert (held.new, held.vector) == (False, {}), "it is owed what is gone"
+
+
+def test_a_bookmark_that_comes_after_a_stream_is_retired_does_not_name_it() -> None:
+    mesh = Mesh("abc", "L", config=QUICK)
+    stream = mesh.stream("c")
+    mesh.publish("c", 5)
+    mesh.run(2.0)
+    mesh.attach("a", "orders")
+    mesh.run(2.0)
+    logger = mesh.world.hosts["L"].node
+    late = Bookmark(ORDERS, mesh.applications.epochs["a", ORDERS], 9, (Position(stream, 4),))
+    mesh.mark("a", "orders", {"c": 4})
+    mesh.close("c")
+    assert mesh.run_until(lambda: stream in logger.receiver.retired, 60.0)
+    mesh.world.tell("L", Received("a", late))
+    mesh.run(1.0)
+    assert logger.bookmarks.positions[ORDERS] == {}
