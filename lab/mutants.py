@@ -548,6 +548,21 @@ def take_the_unheard_for_collected(node: Node) -> None:
 
 
 @mutant(RARE)
+def ask_and_never_seek(node: Node) -> None:
+    """A logger that comes to keep a stream only asks for what it lacks, though another one may wait for the same."""
+
+    class Patient(Mending):
+        __slots__ = ()
+
+        def unfound(self, stream: StreamId) -> list[Range]:
+            return []
+
+    if node.mending is not None:
+        become(node.mending, Patient)
+        node.seeker.unfound = node.mending.unfound
+
+
+@mutant(RARE)
 def go_with_what_was_published_since(node: Node) -> None:
     """A member that waits to go does not count the events that its own publishers have added meanwhile."""
 

@@ -8,8 +8,10 @@ has not in memory either: that word may be here long before what it sends.
 
 What a logger is to keep from now on, because another has left or come (protocol/handover.py), is had in the same way.
 Some of that may never have existed for anybody: the logger began the stream late, behind a hole that a dead publisher
-left. Such a span is not told as gone on the word of members that never had it. It is *unheard of* until a member says
-that it had it, and after one turn of questions it is sought like any other hole (protocol/seek.py).
+left. Such a span is not told as gone on the word of members that never had it, but only if some member had it.
+
+A span that one turn of questions has not found is also sought like any other hole (protocol/seek.py). So everyone may
+agree that it is void; and two loggers that both come to keep it, and both lack it, do not wait for each other.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,7 +43,7 @@ class Wanted(NamedTuple):
 class Mending:
     """Holes in the log of this logger that were none before."""
 
-    __slots__ = ("_ctx", "_logger", "_lost", "_membership", "_on_unheard", "_touch", "_tries")
+    __slots__ = ("_ctx", "_logger", "_lost", "_membership", "_on_unfound", "_touch", "_tries")
 
     def __init__(
         self,
@@ -49,12 +51,12 @@ class Mending:
         membership: Membership,
         logger: LoggerRole,
         touch: Callable[[StreamId], None],
-        on_unheard: Callable[[StreamId], None] = lambda _: None,
+        on_unfound: Callable[[StreamId], None] = lambda _: None,
     ) -> None:
-        """`touch(stream)` hears that its position has moved, `on_unheard(stream)` that a span of it was asked for
-        everywhere, and that nobody is known to have had it."""
+        """`touch(stream)` hears that its position has moved, `on_unfound(stream)` that a span of it was asked for
+        everywhere, and has not come."""
         self._touch = touch
-        self._on_unheard = on_unheard
+        self._on_unfound = on_unfound
         self._ctx = ctx
         self._membership = membership
         self._logger = logger
@@ -88,11 +90,9 @@ class Mending:
         lost = self._lost.get(stream, {})
         return [(max(first, low), min(last, high)) for low, high in lost if low <= last and high >= first]
 
-    def unheard(self, stream: StreamId) -> list[Range]:
-        """Spans that were asked for everywhere, and that nobody is known to have had."""
-        if not self._lost or not self._asked_everyone:
-            return []
-        return sorted(part for part, wanted in self._lost.get(stream, {}).items() if not wanted.existed)
+    def unfound(self, stream: StreamId) -> list[Range]:
+        """Spans that were asked for everywhere, and have not come."""
+        return sorted(self._lost.get(stream, ())) if self._lost and self._asked_everyone else []
 
     def settle(self, stream: StreamId, first: int, last: int) -> None:
         """A span was sought, and everyone has agreed on what became of it."""
@@ -171,12 +171,12 @@ class Mending:
 
     def _give_up(self, everyone: tuple[NodeId, ...]) -> None:
         for name, lost in list(self._lost.items()):
-            if not all(wanted.existed for wanted in lost.values()):
-                self._on_unheard(name)
             for part, wanted in list(lost.items()):
                 if wanted.existed and all(node in wanted.without for node in everyone):
                     del lost[part]
                     if self._logger.give_up(name, *part):
                         self._touch(name)
-            if not lost:
+            if lost:
+                self._on_unfound(name)
+            else:
                 del self._lost[name]

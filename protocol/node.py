@@ -178,8 +178,8 @@ class Node:
         self.mending: Mending | None = None
         self.handover: Handover | None = None
         if self.logger is not None and self.bookmarks is not None:
-            self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch, self._on_unheard)
-            self.seeker.unheard = self.mending.unheard
+            self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch, self._on_unfound)
+            self.seeker.unfound = self.mending.unfound
             self.logger.seeks = self.mending.seeks
             self.logger.on_forgotten = self.bookmarks.forget
             parts = (self.bookmarks, self.receiver, self.buffer, self.stability, self.exchange.touch)
@@ -741,8 +741,8 @@ class Node:
             self.seeker.start(stream)
         return seeks
 
-    def _on_unheard(self, name: StreamId) -> None:
-        """A span that is ours to keep was asked for everywhere, and nobody is known to have had it."""
+    def _on_unfound(self, name: StreamId) -> None:
+        """A span that is ours to keep was asked for everywhere, and has not come."""
         stream = self.receiver.streams.get(name)
         if stream is not None:
             self.seeker.start(stream)

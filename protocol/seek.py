@@ -51,7 +51,7 @@ class Seeker:
 
     __slots__ = (
         "_answers", "_awaits", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since",
-        "unheard",
+        "unfound",
     )  # fmt: skip
 
     def __init__(
@@ -68,9 +68,8 @@ class Seeker:
         `leads(stream)`, whether this logger asks for those that keep it; `awaits(stream, first, last)`, what need not
         come if something else does."""
         self._awaits = awaits
-        self.unheard: Callable[[StreamId], list[Range]] = lambda _: []
-        """Spans from before this logger began a stream that are its to keep now, and that nobody is known to have had
-        (protocol/mending.py)."""
+        self.unfound: Callable[[StreamId], list[Range]] = lambda _: []
+        """Spans of a stream that are this logger's to keep, and were asked for in vain (protocol/mending.py)."""
         self._leads = leads or (lambda _: membership.leads)
         self._closable = closable
         self._ctx = ctx
@@ -207,6 +206,6 @@ class Seeker:
             self._had.pop(stream.id, None)
 
     def _lacks(self, stream: Stream) -> list[Range]:
-        """What this node misses of a stream, or is to keep and has not heard of."""
+        """What this node misses of a stream, or is to keep and has asked for in vain."""
         missing = [] if stream.gaps is None else stream.gaps.lacks(stream.next, stream.lastseen)
-        return self.unheard(stream.id) + missing
+        return self.unfound(stream.id) + missing

@@ -61,9 +61,8 @@ def test_a_logger_that_leaves_hands_over_void_numbers(late: bool) -> None:
     assert (log.committed.ranges(), log.void.ranges()) == (((0, 2), (10, 12)), ((3, 9),))
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["there all along", "come late"])
-def test_unless_only_loggers_are_believed_that_numbers_are_void(late: bool) -> None:
-    mesh = leave_with_void_numbers(RARE["believe-void-of-loggers-only"], late)
+def test_unless_only_loggers_are_believed_that_numbers_are_void() -> None:
+    mesh = leave_with_void_numbers(RARE["believe-void-of-loggers-only"], late=True)
     assert mesh.world.hosts["L"].node.waits_for == "K to keep what is only here"
 
 
@@ -139,6 +138,38 @@ def test_events_that_nobody_had_are_void_for_a_keeper_that_began_behind_them() -
 
 def test_unless_it_takes_them_for_collected() -> None:
     assert never_seen_before_the_keeper_left(RARE["take-the-unheard-for-collected"]) == ["0-3 collected"]
+
+
+def two_new_keepers(factory: NodeFactory | None) -> dict[str, int]:
+    """L and M keep a stream, and have collected its first events. K, which has begun behind them, and N, which has come
+    as a keeper and misses them, keep it after L and M have resigned. Returns how far K and N have got."""
+    names = "adefghijop"
+    publisher = next(
+        name for name in names
+        if set(ranked(stream_of(name, 1), "KLM")[:2]) == {"L", "M"} and "N" in ranked(stream_of(name, 1), "KLMN")[:2]
+    )  # fmt: skip
+    config = replace(QUICK, retain_s=0.5, replicas=2, gclimit_rounds=2, round_interval_max_s=0.25)
+    mesh = Mesh([publisher, "b"], "KLM", config=config, node_factory=factory)
+    mesh.publish(publisher, 5)
+    mesh.run(10.0)
+    assert mesh.stored("L") == mesh.stored("M") == []
+    for name in "LM":
+        mesh.drop(f"{name}->N", "Gone", None)
+    mesh.add("N", logger=True)
+    mesh.publish(publisher)
+    mesh.run(3.0)
+    for name in "LM":
+        mesh.leave(name)
+    mesh.run(60.0)
+    return {name: mesh.world.hosts[name].node.logger.prefix(mesh.stream(publisher)) for name in "KN"}
+
+
+def test_two_new_keepers_do_not_wait_for_each_other() -> None:
+    assert two_new_keepers(None) == {"K": 5, "N": 5}
+
+
+def test_unless_neither_seeks_what_it_asked_for_in_vain() -> None:
+    assert two_new_keepers(RARE["ask-and-never-seek"]) == {"K": -1, "N": -1}
 
 
 def test_events_that_died_with_their_only_logger_are_gone_for_one_that_comes_late() -> None:
