@@ -12,7 +12,7 @@ Records spread by signature (protocol/signature.py). Of two records of one membe
 incarnation at first and grows with every transition, so that an old life never overrules a new one. At equal freshness
 the graver status counts: that is how a member that has been silent for too long is expelled. The node that expels it
 may have been down at its last transition, and then hears of a fresher record from another. It expels the member at
-that freshness as well, until it hears the member itself.
+that freshness as well, until it hears the member itself, or of a new life of it.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,6 +28,8 @@ PATIENCE_ROUNDS = 3
 FRESHNESS_MAX = 2**62
 """Far beyond any incarnation and its transitions; a record at the end of the numbers could never be overruled."""
 
+TRANSITIONS_MAX = 64
+"""A record that is so much fresher is of another life: incarnations are further apart than a life has transitions."""
 UNKNOWN = (-1, 0)
 """The rank of no record."""
 GRAVITY = {"member": 0, "beginning": 0, "durable": 1, "disconnected": 1, "left": 2}
@@ -109,8 +111,8 @@ class Membership:
         """Those that were loggers, and are about to leave."""
         self._witnesses: dict[NodeId, None] = {}
         """Of our own resignation: those that were loggers when they knew of it."""
-        self.expelled: dict[NodeId, None] = {}
-        """Members expelled here that have not been heard since."""
+        self.expelled: dict[NodeId, int] = {}
+        """Members expelled here that have not been heard since, and at which freshness."""
 
     # This node's own life -------------------------------------------------------------------------------------------
 
@@ -326,7 +328,7 @@ class Membership:
         """Declare that a member will not return; if it does, it comes back with a fresher record."""
         known = self.table.get(node)
         if known is not None and known.status != "left" and node != self._ctx.node:
-            self.expelled[node] = None
+            self.expelled[node] = known.freshness
             self.merge(_gone(known))
 
     def merge(self, member: Member) -> None:
@@ -340,7 +342,10 @@ class Membership:
             elif self.status == "member":
                 self.return_fresher(member.freshness)
             return
-        if member.node in self.expelled and member.status != "left":
+        ordered = self.expelled.get(member.node)
+        if ordered is not None and member.freshness >= ordered + TRANSITIONS_MAX:
+            del self.expelled[member.node]  # a new life
+        elif ordered is not None and member.status != "left":
             member = _gone(member)  # an older word than our order, which only its own voice takes back
         resigned = known is not None and known.status == "member" and (known.logger or member.node in self._resigned)
         if resigned and member.status == "member" and not member.logger:

@@ -324,6 +324,16 @@ def test_who_is_expelled_by_a_logger_that_was_down_is_out() -> None:
     assert knows(mesh, "Lac") == {"L": "member", "a": "member", "c": "member"}, "it has spoken itself"
 
 
+def test_a_new_life_of_one_that_was_expelled_may_join_through_another() -> None:
+    mesh = expelled_by_one_that_was_down(None)
+    mesh.partition("b", "L")
+    mesh.restart("b")
+    assert mesh.run_until(lambda: mesh.status("b") == "member", 20.0)
+    record = mesh.world.hosts["b"].node.membership.own
+    mesh.run(10.0)
+    assert mesh.world.hosts["L"].node.membership.table.get("b") == record, "it need not come back from its expulsion"
+
+
 def test_unless_a_fresher_record_of_it_undoes_that() -> None:
     mesh = expelled_by_one_that_was_down(RARE["expel-what-is-known-only"])
     assert knows(mesh, "Lac") == {"L": "member", "a": "member", "c": "member"}
