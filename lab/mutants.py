@@ -24,11 +24,11 @@ from gossamer.protocol.node import Node
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair
 from gossamer.protocol.retired import RetiredStreams
-from gossamer.protocol.safety import Safety
 from gossamer.protocol.seek import Seeker
 from gossamer.protocol.sender import Sender
 from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
+from gossamer.protocol.vouching import Vouching
 
 Mutant = Callable[..., Node]
 MUTANTS: dict[str, Mutant] = {}
@@ -594,18 +594,23 @@ def wait_for_those_that_left(node: Node) -> None:
 
 
 @mutant(RARE)
-def ask_nobody_where_none_may_crash(node: Node) -> None:
-    """Where f is 0 nobody is asked whether an event is safe."""
+def vouch_by_positions_only(node: Node) -> None:
+    """A logger asks no other whether an event is on its disk behind a hole."""
 
-    class Silent(Safety):
+    class Silent(Vouching):
         __slots__ = ()
 
         def on_round(self) -> None:
-            if not self._faults():
-                self._wanted = {}
-            super().on_round()
+            self._wanted = {}
 
-    become(node.safety, Silent)
+    if node.vouching is not None:
+        become(node.vouching, Silent)
+
+
+@mutant(RARE)
+def keep_every_stream(node: Node) -> None:
+    """A logger takes a mark of any stream only for an event that outlives it, and not only of those that it keeps."""
+    node.receiver.keeps = lambda _: node.logger is not None
 
 
 @mutant(RARE)

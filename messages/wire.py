@@ -562,9 +562,16 @@ class Kept(_Message, frozen=True, tag=44):
     asks: bool = False
 
 
+class Vouch(_Message, frozen=True, tag=45):
+    """These events are on my disk, though some may lie behind a hole. `asks`: which of these are on yours?"""
+
+    spans: Spans
+    asks: bool = False
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
     | Return | Recall | Recalled | Bookmark | Bookmarked | WhoOwns | Ownership | Abandoned
-    | Tell | Window | Sent | Taken | Read | Page | Agree | Holds | Kept
+    | Tell | Window | Sent | Taken | Read | Page | Agree | Holds | Kept | Vouch
 )  # fmt: skip

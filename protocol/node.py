@@ -54,6 +54,7 @@ from gossamer.messages.wire import (
     Sponsor,
     Taken,
     Tell,
+    Vouch,
     WhoOwns,
     Window,
 )
@@ -89,6 +90,7 @@ from gossamer.protocol.selection import Selection
 from gossamer.protocol.sender import Sender
 from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
+from gossamer.protocol.vouching import Vouching
 
 NEVER = float("inf")
 
@@ -177,6 +179,7 @@ class Node:
         )
         self.mending: Mending | None = None
         self.handover: Handover | None = None
+        self.vouching: Vouching | None = None
         if self.logger is not None and self.bookmarks is not None:
             self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch, self._on_unfound)
             self.seeker.unfound = self.mending.unfound
@@ -187,7 +190,9 @@ class Node:
             self.logger.on_moved = self.handover.on_moved
             if config.replicas is not None:
                 self.receiver.from_the_beginning = self.placement.is_mine
-            self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
+            self.vouching = Vouching(ctx, self.placement, self.logger, lambda event: self.safety.is_safe(event))
+            self.receiver.vouches = self.vouching.vouches
+            self.receiver.keeps = self.placement.is_mine
         self.departure = Departure(
             ctx,
             self.membership,
@@ -243,6 +248,7 @@ class Node:
             Seek: self.on_seek,
             Lacking: self.on_lacking,
             Kept: self.on_kept,
+            Vouch: self.on_vouch,
             GapNotice: self.on_gap_notice,
             Idle: self.on_idle,
             Digest: self.on_digest,
@@ -473,6 +479,8 @@ class Node:
                 self.mending.on_round()
             if self.handover is not None:
                 self.handover.on_round()
+            if self.vouching is not None:
+                self.vouching.on_round()
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
@@ -716,6 +724,10 @@ class Node:
                 self.heartbeats.on_retire([span.stream for span in message.spans if self._is_unknown(span.stream)])
             self.handover.on_kept(sender, message)
 
+    def on_vouch(self, sender: NodeId, message: Vouch) -> None:
+        if self.vouching is not None:
+            self.vouching.on_vouch(sender, message)
+
     def _is_unknown(self, name: StreamId) -> bool:
         return name not in self.receiver.streams and name not in self.receiver.retired
 
@@ -915,6 +927,8 @@ class Node:
             self.seeker.forget_node(node)
             self.sender.on_new_life(node)
             self.safety.forget(node)
+            if self.vouching is not None:
+                self.vouching.forget(node)
             self.links.on_connected(node)
             if known is not None:
                 self.orphans.on_death(node)

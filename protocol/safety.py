@@ -67,7 +67,7 @@ class Safety:
         if self._wanted:
             self._asked.update(dict.fromkeys(self._wanted, self._ctx.round))
             others = self._membership.active
-            drawn = self._ctx.rng.sample(others, min(len(others), max(1, self._faults())))
+            drawn = self._ctx.rng.sample(others, min(len(others), self._faults()))
             self._ctx.multicast(tuple(drawn), Tell(tuple(self._wanted)))
             self._wanted = {}
         elif self._asked:

@@ -260,10 +260,11 @@ def test_unless_it_waits_for_the_dead_publisher() -> None:
     assert (mesh.delivered("b"), mesh.status("c")) == (["a:0"], "member")
 
 
-def purged_for_each_other(factory: NodeFactory | None) -> Mesh:
+def purged_for_each_other(factory: NodeFactory | None, faults: int) -> Mesh:
     """Two streams of a, kept by one logger each, and the first event of each is obsolete for the last of the other. All
-    are published while a is cut off, so that it has only marks of the first two to send."""
-    config = replace(KEPT_BY_ONE, faults=0, purge_above_bytes=0, purge_send_buffer=True)
+    are published out of reach of the loggers, and are safe with a, or with a and b; so only marks of the first two are
+    left to send. Where one member may crash, a does."""
+    config = replace(KEPT_BY_ONE, faults=faults, purge_above_bytes=0, purge_send_buffer=True)
     mesh = Mesh("ab", "KL", config=config, node_factory=factory)
     streams = [stream_of("a", 1, number) for number in range(16)]
     first, second = (next(each for each in streams if ranked(each, "KL")[0] == logger) for logger in "KL")
@@ -273,26 +274,30 @@ def purged_for_each_other(factory: NodeFactory | None) -> Mesh:
         said: Content = says[stream].event({"rank": rank}, key=key, rank=rank, scope="group", time_ns=rank)
         mesh.world.publish("a", stream, (said,))
 
-    mesh.isolate("a")
+    mesh.partition("ab" if faults else "a", "KL" if faults else "bKL")
     publish(first, "x", 1)
     publish(second, "y", 1)
     publish(second, "x", 2)
     publish(first, "y", 2)
     mesh.run(20.0)
     mesh.heal()
+    if faults:
+        mesh.crash("a")
+        mesh.expel("a", by="K")
     mesh.run(60.0)
     return mesh
 
 
-def test_marks_of_two_streams_do_not_wait_for_each_other() -> None:
-    mesh = purged_for_each_other(None)
-    assert [len(mesh.stored(logger)) for logger in "KL"] == [1, 1]
-    assert [packet.present for packet in mesh.applications.packets["b"]].count(1) == 2
+@pytest.mark.parametrize("faults", [0, 1])
+def test_marks_of_two_streams_do_not_wait_for_each_other(faults: int) -> None:
+    mesh = purged_for_each_other(None, faults)
+    assert [line.partition(":")[2] for name in "KL" for line in mesh.stored(name)] == ["0-1", "0-1"]
 
 
-def test_unless_nobody_is_asked_what_is_safe() -> None:
-    mesh = purged_for_each_other(RARE["ask-nobody-where-none-may-crash"])
-    assert mesh.applications.packets["b"] == []
+@pytest.mark.parametrize("faults", [0, 1])
+def test_unless_only_positions_tell_what_is_on_disk(faults: int) -> None:
+    mesh = purged_for_each_other(RARE["vouch-by-positions-only"], faults)
+    assert [line.partition(":")[2] for name in "KL" for line in mesh.stored(name)] == ["1", "1"]
 
 
 def expelled_by_one_that_was_down(factory: NodeFactory | None) -> Mesh:
