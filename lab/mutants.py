@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Checkout, Positions, Span
+from gossamer.messages.wire import Active, Checkout, Gone, Member, Positions, Range, Span
 from gossamer.protocol.bookmark_exchange import BookmarkExchange
 from gossamer.protocol.closing import Closing
 from gossamer.protocol.departure import Departure
@@ -20,6 +20,7 @@ from gossamer.protocol.handover import Handover
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import Log, LoggerRole
 from gossamer.protocol.membership import Membership
+from gossamer.protocol.mending import Mending
 from gossamer.protocol.node import Node
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.repair import Repair
@@ -28,6 +29,7 @@ from gossamer.protocol.seek import Seeker
 from gossamer.protocol.sender import Sender
 from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
+from gossamer.protocol.vouching import Vouching
 
 Mutant = Callable[..., Node]
 MUTANTS: dict[str, Mutant] = {}
@@ -535,3 +537,132 @@ def acknowledge_in_passing(node: Node) -> None:
     if node.handover is not None:
         position_of = node.exchange._position
         node.exchange._position = lambda stream: replace(position_of(stream), passing=False)
+
+
+@mutant(RARE)
+def believe_void_of_loggers_only(node: Node) -> None:
+    """Who hears from a logger that has resigned that numbers are void goes on looking for them."""
+    on_gone = node.on_gone
+
+    def hear(sender: NodeId, message: Gone) -> None:
+        if not message.void or node.membership.is_logger(sender):
+            on_gone(sender, message)
+
+    class Forgetful(Handover):
+        __slots__ = ()
+
+        def _take_over(self, stream: Stream) -> None:
+            never, stream.never = stream.never, None
+            super()._take_over(stream)
+            stream.never = never
+
+    node._messages[Gone] = hear
+    if node.handover is not None:
+        become(node.handover, Forgetful)
+
+
+@mutant(RARE)
+def take_the_unheard_for_collected(node: Node) -> None:
+    """A logger that comes to keep a stream takes a span that nobody ever had for one that was collected."""
+
+    class Credulous(Mending):
+        __slots__ = ()
+
+        def seek(self, stream: StreamId, parts: Iterable[Range], existed: bool = True) -> None:
+            super().seek(stream, parts)
+
+    if node.mending is not None:
+        become(node.mending, Credulous)
+
+
+@mutant(RARE)
+def ask_and_never_seek(node: Node) -> None:
+    """A logger that comes to keep a stream only asks for what it lacks, though another one may wait for the same."""
+
+    class Patient(Mending):
+        __slots__ = ()
+
+        def unfound(self, stream: StreamId) -> list[Range]:
+            return []
+
+    if node.mending is not None:
+        become(node.mending, Patient)
+        node.seeker.unfound = node.mending.unfound
+
+
+@mutant(RARE)
+def go_with_what_was_published_since(node: Node) -> None:
+    """A member that waits to go does not count the events that its own publishers have added meanwhile."""
+
+    class Hasty(Departure):
+        __slots__ = ()
+
+        def on_published(self, stream: StreamId) -> None: ...
+
+    become(node.departure, Hasty)
+
+
+@mutant(RARE)
+def wait_to_go_in_silence(node: Node) -> None:
+    """A member that waits to go names none of the streams that hold it."""
+    node._messages[Active] = lambda *_: None
+
+
+@mutant(RARE)
+def wait_for_those_that_left(node: Node) -> None:
+    """A member that waits to go, where there are no loggers, waits for members that have left as well."""
+
+    class Patient(Stability):
+        __slots__ = ()
+
+        def is_with_all(self, stream: StreamId, last: int) -> bool:
+            return self.is_stable(stream, last)
+
+    become(node.stability, Patient)
+
+
+@mutant(RARE)
+def vouch_by_positions_only(node: Node) -> None:
+    """A logger asks no other whether an event is on its disk behind a hole."""
+
+    class Silent(Vouching):
+        __slots__ = ()
+
+        def on_round(self) -> None:
+            self._wanted = {}
+
+    if node.vouching is not None:
+        become(node.vouching, Silent)
+
+
+@mutant(RARE)
+def keep_every_stream(node: Node) -> None:
+    """A logger takes a mark of any stream only for an event that outlives it, and not only of those that it keeps."""
+    node.receiver.keeps = lambda _: node.logger is not None
+
+
+@mutant(RARE)
+def take_up_what_never_began(node: Node) -> None:
+    """A subscription counts as begun before any logger has its bookmark."""
+
+    class Hasty(Membership):
+        __slots__ = ()
+
+        def merge(self, member: Member) -> None:
+            super().merge(replace(member, status="durable") if member.status == "beginning" else member)
+
+    become(node.membership, Hasty)
+
+
+@mutant(RARE)
+def expel_what_is_known_only(node: Node) -> None:
+    """An expulsion is undone by any fresher record of the member, whoever tells it."""
+
+    class Yielding(Membership):
+        __slots__ = ()
+
+        def expel(self, node: NodeId) -> None:
+            super().expel(node)
+            self.expelled.clear()
+
+    become(node.membership, Yielding)

@@ -20,6 +20,7 @@ from gossamer.messages.wire import (
     Request,
     Seek,
     Span,
+    Vouch,
 )
 
 
@@ -57,7 +58,7 @@ def brief(message: Message) -> str:
             about = _spans(spans)
         case Lacking(spans=spans, had=had):
             about = [*_spans(spans), *(["had", *_spans(had)] if had else [])]
-        case Echo(collected=spans) | Collected(spans=spans) | Kept(spans=spans):
+        case Echo(collected=spans) | Collected(spans=spans) | Kept(spans=spans) | Vouch(spans=spans):
             about = _spans(spans)
         case Gone(spans=spans, void=void):
             about = [*_spans(spans), "void" if void else "collected"]

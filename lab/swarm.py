@@ -154,9 +154,8 @@ def draw(seed: int) -> Plan:
     # With small answers a long gap takes several, and each full one is followed by the next request.
     answers = random.Random(f"answers/{seed}")
     config = replace(config, repair_bytes_max=answers.choice((500, Config().repair_bytes_max)))
-    # Not with `replicas`: what is missing is in docs/decisions/placing-streams.md.
-    all_may_leave = loggers > 1 and replicas is None
-    all_loggers_leave = all_may_leave and random.Random(f"leaving/{seed}").random() < 0.9
+    kind, chance = ("leaving", 0.9) if replicas is None else ("leaving with replicas", 0.3)
+    all_loggers_leave = loggers > 1 and random.Random(f"{kind}/{seed}").random() < chance
     crashes = rng.choice((0, 0, 1, 2, 3))
     if not loggers:  # nothing outlives its holders: at most f may crash, ever
         crashes = min(crashes, config.faults or 0)

@@ -75,7 +75,7 @@ class Member(_Part, frozen=True):
     """What is known of one member. Of two records of one member the fresher counts; at equal freshness, the graver."""
 
     node: NodeId
-    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left|durable)\Z")]
+    status: Annotated[str, Meta(pattern=r"^(member|disconnected|left|beginning|durable)\Z")]
     freshness: Version
     logger: bool = False
     address: Address = ""
@@ -234,11 +234,12 @@ class Recover(_Message, frozen=True, tag=7):
 class Gone(_Message, frozen=True, tag=8):
     """A logger's answer. `void`: by agreement these will never exist. Otherwise this logger collected them; they are
     gone once every logger says so. Not `collected`: the answer to one that is to keep them, which is that I do not,
-    whoever had them."""
+    whoever had them; `had`: I received them once."""
 
     spans: Spans
     void: bool
     collected: bool = True
+    had: bool = False
 
 
 class Busy(_Message, frozen=True, tag=9):
@@ -569,10 +570,16 @@ class Covers(_Message, frozen=True, tag=45):
     asks: bool
 
 
+class Vouch(_Message, frozen=True, tag=46):
+    """These events are on my disk, though some may lie behind a hole. `asks`: which of these are on yours?"""
+
+    spans: Spans
+    asks: bool = False
+
+
 Message = (
     Data | Gossip | Echo | Request | Repair | Collected | Recover | Gone | Busy | Seek | Lacking | GapNotice
     | Idle | Digest | Beats | Roster | Active | Retire | Join | Sponsor | Positions | Checkout | CheckedOut
     | Return | Recall | Recalled | Bookmark | Bookmarked | WhoOwns | Ownership | Abandoned
-    | Tell | Window | Sent | Taken | Read | Page | Agree | Holds | Kept
-    | Covers
+    | Tell | Window | Sent | Taken | Read | Page | Agree | Holds | Kept | Covers | Vouch
 )  # fmt: skip

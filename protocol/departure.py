@@ -4,23 +4,34 @@ Who leaves or disconnects is not asked any more for what others miss. So what on
 logged (without loggers: until everyone has it), and a logger that leaves for good goes when others have what it kept
 (protocol/handover.py). Others go on publishing meanwhile, and that is theirs to keep: who wants to go takes it from a
 logger only, once it is known to be on disk; without loggers, it does not tell that it has it.
+
+Events that its own publishers go on publishing meanwhile are nobody else's to keep, and hold it like those from before.
+
+Nobody may know of the events that hold it: their publisher is dead, they reached this member alone, and a member that
+goes tells no positions. So it names those streams itself (`Active`), every few rounds, and is asked for the events.
 """
 
 from collections.abc import Callable
 
+from gossamer.messages.ids import StreamId
 from gossamer.messages.packet import Packet
+from gossamer.messages.wire import ENTRIES_MAX, Active, Position
 from gossamer.protocol.context import Context
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.handover import Handover
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.sender import Sender
 
+REPEAT_ROUNDS = 4
+"""So often, in rounds, a member that waits to go names the streams that hold it."""
+
 
 class Departure:
     """True while this member is to go."""
 
     __slots__ = (
-        "_begun_round", "_buffer", "_ctx", "_end_streams", "_handover", "_is_sole", "_membership", "_sender", "_step",
+        "_begun_round", "_buffer", "_ctx", "_end_streams", "_handover", "_is_sole", "_membership", "_published",
+        "_sender", "_step",
     )  # fmt: skip
 
     def __init__(
@@ -44,12 +55,19 @@ class Departure:
         self._step: Callable[[], None] | None = None
         """The membership's own, to be taken when nothing holds it any more."""
         self._begun_round = 0
+        self._published: dict[StreamId, None] = {}
+        """The streams of our own publishers that have gone on since then."""
 
     def __bool__(self) -> bool:
         return self._step is not None
 
     def begin(self, step: Callable[[], None]) -> None:
         self._step, self._begun_round = step, self._ctx.round
+        self._published.clear()
+
+    def on_published(self, stream: StreamId) -> None:
+        """One of our own publishers goes on while we wait to go."""
+        self._published[stream] = None
 
     def call_off(self) -> None:
         self._step = None
@@ -92,6 +110,14 @@ class Departure:
             return
         if leaves:
             self._end_streams()
-        if not self._buffer.holds(self._is_sole, self._begun_round):
+        held: dict[StreamId, int] = {}
+        for packet in self._buffer.needed(self._is_sole, self._begun_round, self._published):
+            held[packet.stream] = max(packet.last, held.get(packet.stream, -1))
+        if not held:
             self._step()
             self._step = None
+        elif self._ctx.round % REPEAT_ROUNDS == 0:
+            active, loggers = self._membership.active, self._membership.loggers
+            named = tuple(Position(name, last) for name, last in held.items())
+            asks = tuple(node for node in active if node in loggers) or active
+            self._ctx.multicast(asks, Active(named[:ENTRIES_MAX]))

@@ -7,6 +7,9 @@ its *bookmark*, the seq up to which it has taken each stream of its group, which
 
     attach      a broker asks the loggers for the bookmark, takes the element-wise best, and enters the subscription
                 with a higher epoch; when that is on disk at the loggers it has it
+    begin       a subscription that nobody knows is entered as *beginning*, and as *durable* when a majority of the
+                loggers have its bookmark on disk. Its broker may die in between: then the client was told nothing, no
+                logger need have a bookmark, and it begins anew with the next broker
     mark        the broker tells what was taken, batched, until each logger has it on disk
     detach      the last of it is told, and the bookmark stays; or the subscription is forgotten
     hand over   a logger that is to leave tells the others its bookmarks, and confirms nothing more: it may be the only
@@ -29,7 +32,7 @@ from gossamer.messages.ids import NAME_LENGTH_MAX, NodeId, StreamId, group_of, n
 from gossamer.messages.wire import ENTRIES_MAX, Bookmark, Bookmarked, Member, Position, Recall, Recalled, Roster
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Attached, Detached, Marked, Stored
-from gossamer.protocol.membership import Membership
+from gossamer.protocol.membership import DURABLE, Membership
 from gossamer.protocol.stability import Stability
 
 PATIENCE_ROUNDS = 4
@@ -321,7 +324,7 @@ class Durables:
         """The bookmark is known as well as it can be: from here on the subscription is ours."""
         del self._attaching[name]
         record = self._membership.table.get(name)
-        others = record is not None and record.status == "durable" and _holder(record.freshness) != attaching.holder
+        others = record is not None and record.status in DURABLE and _holder(record.freshness) != attaching.holder
         if attaching.held and others:
             self._ctx.emit(Detached(name, 0, TAKEN_OVER))
             return
@@ -337,7 +340,8 @@ class Durables:
         record = self._membership.table.get(name)
         after = 0 if record is None else record.freshness
         epoch = _later(self._ctx, after, holder)
-        self._membership.merge(Member(name, "durable", epoch))  # whoever had it here hears of it by that
+        status = "beginning" if new else "durable"
+        self._membership.merge(Member(name, status, epoch))  # whoever had it here hears of it by that
         held = self.held[name] = Held(epoch, after, vector, new, self._ctx.round)
         self._tell(name, held)
 
@@ -358,6 +362,8 @@ class Durables:
             self._ctx.emit(Detached(name, held.epoch, "the loggers know where it is"))
         elif enough and not held.announced:
             held.announced, held.after = True, held.epoch
+            if held.new:
+                self._membership.merge(Member(name, "durable", held.epoch))
             self._ctx.emit(Attached(name, held.epoch, dict(held.vector), held.new))
 
 
@@ -365,8 +371,8 @@ class Bookmarks:
     """A logger's side: the bookmarks on its disk, and what waits for them."""
 
     __slots__ = (
-        "_ctx", "_epochs", "_handed", "_is_forgotten", "_membership", "_save", "_stability", "changed", "marked",
-        "positions",
+        "_ctx", "_epochs", "_handed", "_is_forgotten", "_is_over", "_membership", "_save", "_stability", "changed",
+        "marked", "positions",
     )  # fmt: skip
 
     def __init__(
@@ -375,18 +381,20 @@ class Bookmarks:
         membership: Membership,
         stability: Stability,
         save: Callable[[Marked, Callable[[], None] | None], None],
+        is_over: Callable[[StreamId], bool],
         stored: Stored | None,
         is_forgotten: Callable[[StreamId], bool],
     ) -> None:
-        """`save(record, then)` writes a record durably; `is_forgotten` tells of finished streams which are not in this
-        log: those need no place in a bookmark."""
+        """`save(record, then)` writes a record durably; `is_over` tells which streams are retired, and `is_forgotten`
+        which of those are not in this log any more: they need no place in a bookmark."""
         self._is_forgotten = is_forgotten
         self._ctx = ctx
+        self._is_over = is_over
         self._membership = membership
         self._stability = stability
         self._save = save
         found = stored or Stored({})
-        self._epochs = {member.node: member.freshness for member in found.members if member.status == "durable"}
+        self._epochs = {member.node: member.freshness for member in found.members if member.status in DURABLE}
         """The last whose beginning was told."""
         self.positions = {name: dict(vector) for name, vector in found.bookmarks.items()}
         self.marked = {name: self._epochs.get(name, 0) for name in self.positions}
@@ -413,9 +421,10 @@ class Bookmarks:
         begun = self._epochs.get(message.name, 0)
         if message.whole and message.epoch != begun and message.after < begun:
             return False  # it comes late, from somebody who never got to have it
-        self._membership.merge(Member(message.name, "durable", message.epoch))
+        begins = not message.after and message.name not in self.marked
+        self._membership.merge(Member(message.name, "beginning" if begins else "durable", message.epoch))
         record = self._membership.table.get(message.name)
-        if record is None or (record.freshness, record.status) != (message.epoch, "durable"):
+        if record is None or record.freshness != message.epoch or record.status not in DURABLE:
             if record is not None:
                 self._ctx.send(sender, Roster((), (record,), False))
             return False
@@ -441,6 +450,10 @@ class Bookmarks:
         for stream, last in ((position.stream, position.last) for position in message.vector):
             if last > known.get(stream, -1) and not self._is_forgotten(stream):
                 known[stream] = last
+        if not _names_what_is_over(known, group_of_durable(message.name)):
+            for position in message.vector:  # a stream that was retired meanwhile leaves no trace
+                if self._is_over(position.stream):
+                    known.pop(position.stream, None)
 
     # A logger leaves ------------------------------------------------------------------------------------------------
 
@@ -508,7 +521,7 @@ class Bookmarks:
     def on_record(self, member: Member, known: Member | None) -> None:
         """It is waited for while it is there; a bookmark that is forgotten is not needed any more."""
         name = member.node
-        if member.status == "durable":
+        if member.status in DURABLE:
             self._stability.wait_for_durable(name, group_of_durable(name), self.positions.setdefault(name, {}))
             return
         self._stability.release_durable(name, group_of_durable(name))

@@ -59,16 +59,23 @@ class Answers:
             self._ctx.send(requester, Repair(chosen))
         return tuple(collected)
 
-    def absent(self, lacks: Iterable[Span]) -> tuple[Span, ...]:
-        """What is not at hand of some spans."""
-        spans = []
+    def absent(self, lacks: Iterable[Span]) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+        """What is not at hand of some spans: what was received here once, and what never was."""
+        had: list[Span] = []
+        never: list[Span] = []
         for span in lacks:
             absent = IntervalSet(span.ranges)
             for packet in [packet for part in span.ranges for packet in self.find(span.stream, *part)]:
                 absent.remove(packet.first, packet.last)
+            stream = self._receiver.streams.get(span.stream)
+            received = [part for gap in absent.ranges() for part in (stream.had(*gap) if stream is not None else ())]
+            for part in received:
+                absent.remove(*part)
+            if received:
+                had.append(Span(span.stream, tuple(received[:RANGES_MAX])))
             if absent:
-                spans.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
-        return tuple(spans)
+                never.append(Span(span.stream, absent.ranges()[:RANGES_MAX]))
+        return tuple(had), tuple(never)
 
     def find(self, stream: StreamId, first: int, last: int) -> list[Packet]:
         """What is at hand of a span: recent, or our own and not logged yet."""

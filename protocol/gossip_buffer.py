@@ -6,7 +6,7 @@ it stays until it is stable, since nobody else will keep it.
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 
@@ -110,13 +110,14 @@ class GossipBuffer:
                 found.insert(last, packet)
         return found
 
-    def holds(self, needed: Callable[[Packet], bool], upto_round: int) -> bool:
-        """Whether anything that came up to a round is still needed."""
+    def needed(
+        self, is_needed: Callable[[Packet], bool], upto_round: int, always: Container[StreamId] = ()
+    ) -> Iterator[Packet]:
+        """The packets that are still needed of those that came up to a round, and of some streams `always`."""
         for round_no, stream, first in chain(self._needed, self._ages):
-            packets = self._streams.get(stream, ()) if round_no <= upto_round else ()
-            if packets and _holds(packets, first) and needed(packets[_place(packets, first)]):
-                return True
-        return False
+            packets = self._streams.get(stream, ()) if round_no <= upto_round or stream in always else ()
+            if packets and _holds(packets, first) and is_needed(packet := packets[_place(packets, first)]):
+                yield packet
 
     def forget(self, stream: StreamId) -> None:
         """Drop everything of a retired stream."""

@@ -38,7 +38,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.wire import RANGES_MAX, CheckedOut, Kept, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.durable import Bookmarks
-from gossamer.protocol.effects import Moved
+from gossamer.protocol.effects import Moved, Void
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.logger import Log, LoggerRole
@@ -315,6 +315,10 @@ class Handover:
             return
         log = self._logger.log(stream.id)
         absent = IntervalSet(((0, stream.lastseen),))
+        for part in stream.never.ranges() if stream.never is not None else ():
+            absent.remove(*part)  # told to us as void while another kept the stream
+            for unsaid in log.void.gaps(*part):
+                self._logger.save(Void(Span(stream.id, (unsaid,))))
         settled = (*log.committed.ranges(), *log.void.ranges(), *log.gone.ranges(), (0, max(0, log.collected)))
         lacks = stream.gaps.lacks(0, stream.lastseen) if stream.gaps is not None else []
         for part in (*(settled if log.collected >= 0 else settled[:-1]), *lacks):
@@ -324,4 +328,8 @@ class Handover:
             self._logger.store(at_hand, None)
             for packet in at_hand:
                 absent.remove(packet.first, packet.last)
+        unheard = IntervalSet(absent.overlap(0, stream.start - 1)) if stream.start else IntervalSet()
+        for part in unheard.ranges():
+            absent.remove(*part)
         self._mending.seek(stream.id, absent.ranges())
+        self._mending.seek(stream.id, unheard.ranges(), existed=False)

@@ -302,6 +302,7 @@ class LoggerRole:
         `keeps` it nothing comes from here that is not ours, or that we look for ourselves."""
         load: list[Span] = []
         gone: list[Span] = []
+        unkept: list[Span] = []
         void: list[Span] = []
         packets: list[Packet] = []
         room = EVENTS_MAX
@@ -309,7 +310,9 @@ class LoggerRole:
             log = self.logs.get(span.stream)
             foreign = not self._placement.is_mine(span.stream)
             if log is None:
-                if span.stream in self._retired or (keeps and foreign):
+                if keeps and (foreign or span.stream in self._retired):
+                    _append(unkept, span.stream, span.ranges)
+                elif span.stream in self._retired:
                     _append(gone, span.stream, span.ranges)
                 continue
             if not self._may_answer(sender):
@@ -327,19 +330,25 @@ class LoggerRole:
                             room -= high - low + 1
             collected = IntervalSet(part for each in span.ranges for part in _settled(log, *each))
             never = IntervalSet(part for each in span.ranges for part in log.void.overlap(*each))
+            absent = IntervalSet()
             for first, last in span.ranges if keeps else ():
                 for part in log.committed.gaps(first, last) if foreign else self.seeks(span.stream, first, last):
-                    for absent in log.void.gaps(*part):
-                        collected.add(*absent)
+                    absent.add(*part)
+            for part in (*never.ranges(), *collected.ranges()):
+                absent.remove(*part)
             _append(load, span.stream, from_disk.ranges())
             _append(gone, span.stream, collected.ranges())
+            _append(unkept, span.stream, absent.ranges())
             _append(void, span.stream, never.ranges())
             # What may still come costs nothing: a request that cannot be answered must not starve one that can.
             runs = IntervalSet((packet.first, packet.last) for packet in packets[before:])
-            self._spend(sender, len(runs) + len(from_disk) + len(collected) + len(never), packets[before:])
+            answers = len(runs) + len(from_disk) + len(collected) + len(absent) + len(never)
+            self._spend(sender, answers, packets[before:])
         self._send_packets(sender, packets)
         if gone:
-            self._ctx.send(sender, Gone(tuple(gone), False, not keeps))
+            self._ctx.send(sender, Gone(tuple(gone), False))
+        if unkept:
+            self._ctx.send(sender, Gone(tuple(unkept), False, False))
         if void:
             self._ctx.send(sender, Gone(tuple(void), True))
         if load and (sender in self._loads.values() or len(self._loads) >= LOADS_MAX):

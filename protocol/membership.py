@@ -10,7 +10,9 @@ be left to tell (docs/decisions/sponsors.md).
 
 Records spread by signature (protocol/signature.py). Of two records of one member the fresher counts; freshness is the
 incarnation at first and grows with every transition, so that an old life never overrules a new one. At equal freshness
-the graver status counts: that is how a member that has been silent for too long is expelled.
+the graver status counts: that is how a member that has been silent for too long is expelled. The node that expels it
+may have been down at its last transition, and then hears of a fresher record from another. It expels the member at
+that freshness as well, until it hears the member itself, or of a new life of it.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,9 +28,11 @@ PATIENCE_ROUNDS = 3
 FRESHNESS_MAX = 2**62
 """Far beyond any incarnation and its transitions; a record at the end of the numbers could never be overruled."""
 
+TRANSITIONS_MAX = 64
+"""A record that is so much fresher is of another life: incarnations are further apart than a life has transitions."""
 UNKNOWN = (-1, 0)
 """The rank of no record."""
-GRAVITY = {"member": 0, "durable": 0, "disconnected": 1, "left": 2}
+GRAVITY = {"member": 0, "beginning": 0, "durable": 1, "disconnected": 1, "left": 2}
 
 TRANSITIONS: dict[tuple[Status, str], Status] = {
     ("outside", "bootstrap"): "member",
@@ -49,8 +53,9 @@ Beginning = tuple[tuple[Position, ...], tuple[Retired, ...], tuple[Span, ...]]
 RECORDED: dict[Status, str] = {"leaving": "left", "disconnecting": "disconnected"}
 
 
-OUT = ("left", "durable")
+DURABLE = ("beginning", "durable")
 """A durable subscription is in the table like a member, and is none (protocol/durable.py)."""
+OUT = ("left", *DURABLE)
 
 
 class _Views(NamedTuple):
@@ -66,8 +71,8 @@ class Membership:
 
     __slots__ = (
         "_begin", "_closed", "_ctx", "_founded", "_on_record", "_peers", "_resigned", "_resume", "_retired",
-        "_sponsored_round", "_sponsors", "_t_join", "_vector", "_views", "_witnesses", "introduced", "own", "status",
-        "table",
+        "_sponsored_round", "_sponsors", "_t_join", "_vector", "_views", "_witnesses", "expelled", "introduced", "own",
+        "status", "table",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +111,8 @@ class Membership:
         """Those that were loggers, and are about to leave."""
         self._witnesses: dict[NodeId, None] = {}
         """Of our own resignation: those that were loggers when they knew of it."""
+        self.expelled: dict[NodeId, int] = {}
+        """Members expelled here that have not been heard since, and at which freshness."""
 
     # This node's own life -------------------------------------------------------------------------------------------
 
@@ -321,7 +328,8 @@ class Membership:
         """Declare that a member will not return; if it does, it comes back with a fresher record."""
         known = self.table.get(node)
         if known is not None and known.status != "left" and node != self._ctx.node:
-            self.merge(Member(node, "left", known.freshness, known.logger, known.address))
+            self.expelled[node] = known.freshness
+            self.merge(_gone(known))
 
     def merge(self, member: Member) -> None:
         known = self.table.get(member.node)
@@ -334,6 +342,11 @@ class Membership:
             elif self.status == "member":
                 self.return_fresher(member.freshness)
             return
+        ordered = self.expelled.get(member.node)
+        if ordered is not None and member.freshness >= ordered + TRANSITIONS_MAX:
+            del self.expelled[member.node]  # a new life
+        elif ordered is not None and member.status != "left":
+            member = _gone(member)  # an older word than our order, which only its own voice takes back
         resigned = known is not None and known.status == "member" and (known.logger or member.node in self._resigned)
         if resigned and member.status == "member" and not member.logger:
             self._resigned[member.node] = None
@@ -377,7 +390,7 @@ class Membership:
             tuple(member.node for member in here if member.status == "member"),
             tuple(member.node for member in here),
             tuple(member.node for member in here if member.logger),
-            tuple(member.node for member in self.table.values() if member.status == "durable"),
+            tuple(member.node for member in self.table.values() if member.status in DURABLE),
             not self._ctx.logger and not any(member.logger for member in here) and not self._faults(len(here)),
         )
         return self._views
@@ -439,6 +452,10 @@ class Membership:
         if self.own.logger:
             return all(self._ctx.node < node for node in self.loggers)
         return not self.loggers and all(self._ctx.node < node for node in self.active)
+
+
+def _gone(member: Member) -> Member:
+    return Member(member.node, "left", member.freshness, member.logger, member.address)
 
 
 def _rank(member: Member) -> tuple[int, int]:

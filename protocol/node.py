@@ -55,6 +55,7 @@ from gossamer.messages.wire import (
     Sponsor,
     Taken,
     Tell,
+    Vouch,
     WhoOwns,
     Window,
 )
@@ -92,6 +93,7 @@ from gossamer.protocol.selection import Selection
 from gossamer.protocol.sender import Sender
 from gossamer.protocol.stability import Stability
 from gossamer.protocol.stream import Stream
+from gossamer.protocol.vouching import Vouching
 
 NEVER = float("inf")
 
@@ -170,9 +172,10 @@ class Node:
             if logger
             else None
         )
-        self.durables = Durables(ctx, self.membership, self._delivered, self.receiver.retired.__contains__)
+        is_over = self.receiver.retired.__contains__
+        self.durables = Durables(ctx, self.membership, self._delivered, is_over)
         self.bookmarks = (
-            Bookmarks(ctx, self.membership, self.stability, self.logger.save, stored, self._is_forgotten)
+            Bookmarks(ctx, self.membership, self.stability, self.logger.save, is_over, stored, self._is_forgotten)
             if self.logger is not None
             else None
         )
@@ -180,8 +183,10 @@ class Node:
         self.handover: Handover | None = None
         self.coverage: Coverage | None = None
         self.bookmark_exchange: BookmarkExchange | None = None
+        self.vouching: Vouching | None = None
         if self.logger is not None and self.bookmarks is not None:
-            self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch)
+            self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch, self._on_unfound)
+            self.seeker.unfound = self.mending.unfound
             self.logger.seeks = self.mending.seeks
             self.logger.on_forgotten = self.bookmarks.forget
             parts = (self.bookmarks, self.receiver, self.buffer, self.stability, self.exchange.touch)
@@ -193,7 +198,9 @@ class Node:
             self.logger.uncovered = lambda: self.coverage.uncovered if self.coverage is not None else ()
             if config.replicas is not None:
                 self.receiver.from_the_beginning = self.placement.is_mine
-            self.receiver.vouches = lambda by: self.placement.is_mine(by.stream) or self.safety.is_safe(by)
+            self.vouching = Vouching(ctx, self.placement, self.logger, lambda event: self.safety.is_safe(event))
+            self.receiver.vouches = self.vouching.vouches
+            self.receiver.keeps = self.placement.is_mine
         tables = self.heartbeats.table, self.membership.table, self.bookmark_exchange
         self.comparing = Comparing(ctx, *tables)
         self.departure = Departure(
@@ -202,7 +209,7 @@ class Node:
             self.sender,
             self.buffer,
             self.handover,
-            self._kept_by_nobody_else,
+            self._may_be_sole,
             self._end_streams,
         )
         self.closing = Closing(
@@ -252,6 +259,7 @@ class Node:
             Lacking: self.on_lacking,
             Kept: self.on_kept,
             Covers: self.on_covers,
+            Vouch: self.on_vouch,
             GapNotice: self.on_gap_notice,
             Idle: self.on_idle,
             Digest: self.on_digest,
@@ -336,6 +344,8 @@ class Node:
                 self.membership.meet(given.sender)  # it takes us for a member: it may let us in when nobody else can
             return
         self._heard[given.sender] = self._ctx.now
+        if self.membership.expelled:
+            self.membership.expelled.pop(given.sender, None)
         on_message = self._messages.get(type(message))
         if on_message is not None:  # else it is for whoever orders events (protocol/ordered.py), if anybody does
             on_message(given.sender, message)
@@ -486,6 +496,8 @@ class Node:
                 self.coverage.on_round()
             if self.bookmark_exchange is not None:
                 self.bookmark_exchange.on_round()
+            if self.vouching is not None:
+                self.vouching.on_round()
             self.orphans.on_round()
             self.safety.on_round()
             self.links.on_round()
@@ -571,6 +583,13 @@ class Node:
             return not self.stability.is_stable(name, last)
         return self.stability.holders(loggers, name, last) < self._ctx.config.loggers_min
 
+    def _may_be_sole(self, packet: Packet) -> bool:
+        """Whether a member that stays may lack a packet when we are gone. Who has left is not waited for: it tells no
+        positions any more, and we would stay for ever."""
+        if self.membership.has_loggers:
+            return self._kept_by_nobody_else(packet)
+        return not self.stability.is_with_all(packet.stream, packet.last)
+
     # Phase 1 --------------------------------------------------------------------------------------------------------
 
     def on_data(self, sender: NodeId, message: Data) -> None:
@@ -619,6 +638,8 @@ class Node:
 
     def _disseminate(self, packets: Iterable[Packet]) -> None:
         for packet in packets:
+            if self.departure:
+                self.departure.on_published(packet.stream)
             self._accept(packet, from_logger=False, origin=self._ctx.node)
             self.dissemination.send(packet)
 
@@ -682,8 +703,12 @@ class Node:
                 if span.ranges:
                     self._learn(span.stream, span.ranges[-1][1])
             self.logger.on_recover(sender, message.lacks, message.keeps)
-        elif message.keeps and (absent := self.answers.absent(message.lacks)):
-            self._ctx.send(sender, Gone(absent, False, False))  # no logger, so it keeps nothing
+        elif message.keeps:  # no logger, so it keeps nothing
+            had, never = self.answers.absent(message.lacks)
+            if had:
+                self._ctx.send(sender, Gone(had, False, False, had=True))
+            if never:
+                self._ctx.send(sender, Gone(never, False, False))
 
     def on_read(self, sender: NodeId, message: Read) -> None:
         if self.logger is not None:
@@ -697,12 +722,13 @@ class Node:
         trusted = self.membership.is_logger(sender)
         if trusted:
             self.repair.on_logger_answer()
-        if trusted and message.collected:
+        # Void was agreed by everyone, and does not change: a logger that has resigned may say so as well.
+        if sender in self.membership.heirs if message.void else trusted and message.collected:
             self.closing.on_gone(sender, message)
         if not message.void and message.collected:
             self.seeker.on_collected(message.spans)
-        if self.mending is not None and (trusted or not message.void):
-            self.mending.on_gone(sender, message.spans, message.void)
+        if self.mending is not None:  # it has asked, and only a node with a log answers that something is void
+            self.mending.on_gone(sender, message.spans, message.void, message.collected or message.had)
 
     def on_busy(self, _: NodeId, __: Busy) -> None:
         if self._ctx.config.repair_first == "auto":
@@ -729,6 +755,10 @@ class Node:
         gone = name in self.receiver.retired and name not in self.logger.logs
         return gone and self.coverage is not None and not self.coverage.uncovered
 
+    def on_vouch(self, sender: NodeId, message: Vouch) -> None:
+        if self.vouching is not None:
+            self.vouching.on_vouch(sender, message)
+
     def _is_unknown(self, name: StreamId) -> bool:
         return name not in self.receiver.streams and name not in self.receiver.retired
 
@@ -754,7 +784,15 @@ class Node:
             self.seeker.start(stream)
         return seeks
 
+    def _on_unfound(self, name: StreamId) -> None:
+        """A span that is ours to keep was asked for everywhere, and has not come."""
+        stream = self.receiver.streams.get(name)
+        if stream is not None:
+            self.seeker.start(stream)
+
     def _on_agreed(self, stream: Stream, first: int, last: int, existed: bool) -> None:
+        if self.mending:
+            self.mending.settle(stream.id, first, last)
         self.closing.on_agreed(stream, first, last, existed)
 
     def _closable(self, stream: Stream) -> int:
@@ -817,9 +855,11 @@ class Node:
         self.comparing.agreed = False
         self.heartbeats.on_beats(sender, message)
 
-    def on_active(self, _: NodeId, message: Active) -> None:
-        for position in message.vector:
-            self._learn(position.stream, position.last)
+    def on_active(self, sender: NodeId, message: Active) -> None:
+        vector = message.vector
+        over = tuple(position.stream for position in vector if not self._learn(position.stream, position.last))
+        if over:
+            self._ctx.send(sender, Retire(over))
 
     def on_retire(self, _: NodeId, message: Retire) -> None:
         self.heartbeats.on_retire(message.streams)
@@ -920,6 +960,8 @@ class Node:
             self.seeker.forget_node(node)
             self.sender.on_new_life(node)
             self.safety.forget(node)
+            if self.vouching is not None:
+                self.vouching.forget(node)
             self.links.on_connected(node)
             if self.handover is not None:
                 self.handover.on_new_life(node)

@@ -29,6 +29,7 @@ class Receiver:
         "_ctx",
         "from_the_beginning",
         "held_bytes",
+        "keeps",
         "marks",
         "_on_awaited",
         "_on_gap",
@@ -64,8 +65,11 @@ class Receiver:
         self.from_the_beginning: Callable[[StreamId], bool] = lambda _: True
         """Whether all of a stream never heard of is ours to have; or only what comes next, at a logger that does not
         keep it."""
+        self.keeps: Callable[[StreamId], bool] = lambda _: ctx.logger
+        """Whether this node is a logger that keeps a stream: its word that it has an event of it is believed."""
         self.vouches: Callable[[EventId], bool] = lambda _: True
-        """Whether what is here outlives us: a logger leaves nothing out for what it has in memory only."""
+        """Whether an event that is here outlives us: a logger leaves out no event of a stream that it keeps for one
+        that it has in memory only."""
 
     def accept(self, packet: Packet, from_logger: bool, own: bool = False) -> tuple[Packet, ...]:
         """Take in a packet; returns what was new: parts of it, and marks that waited for them. Our own publishers' are
@@ -139,11 +143,19 @@ class Receiver:
     def has(self, event: EventId) -> bool:
         """Whether an event is here, or was, or is not ours to have any more: then it excuses what it obsoletes."""
         stream = self.streams.get(event.stream)
-        return event.stream in self.retired if stream is None else stream.has(event.seq) and self.vouches(event)
+        return event.stream in self.retired if stream is None else stream.has(event.seq)
 
     def makes_up_for(self, packet: Packet) -> bool:
         """Whether all that what is left out of a packet is obsolete for is here, and outlives us."""
-        return all(self.has(packet.obsoleter(hole)) for hole in packet.holes)
+        return all(self._is_kept(packet.obsoleter(hole)) for hole in packet.holes)
+
+    def _is_kept(self, event: EventId) -> bool:
+        return self.has(event) and (event.stream in self.retired or self.vouches(event))
+
+    def _excuses(self, marked: StreamId, by: EventId) -> bool:
+        """Whether an event is here for which events of a stream may be left out; if this logger keeps that stream, the
+        event must outlive it. To a logger that does not, the stream is what it is to any member."""
+        return self._is_kept(by) if self.keeps(marked) else self.has(by)
 
     def awaits(self, name: StreamId, first: int, last: int) -> list[tuple[int, int]]:
         """What of a span was purged for something that is missing as well, and may yet come."""
@@ -178,19 +190,19 @@ class Receiver:
         if self._is_full(packet):
             return packet.holes
         sizes, first, last = packet.table(), packet.first, packet.last
-        believed, waiting = not self._ctx.logger, []
+        believed, waiting = not self.keeps(packet.stream), []
         for hole in packet.holes:
             by = hole.by
             if isinstance(by, int) and first <= by <= last and sizes[by - first]:
                 continue
-            if not (hole.final and believed) and not self.has(packet.obsoleter(hole)):
+            if not (hole.final and believed) and not self._excuses(packet.stream, packet.obsoleter(hole)):
                 waiting.append(hole)
         return tuple(waiting)
 
     def _accept_mark(self, packet: Packet, hole: Hole, from_logger: bool) -> tuple[Packet, ...]:
         mark, by = packet.mark(hole), packet.obsoleter(hole)
         # A logger's word that it has something is believed: it waits for what makes up for it, safe or not.
-        if (hole.final and not self._ctx.logger) or self.has(by):
+        if (hole.final and not self.keeps(packet.stream)) or self._excuses(packet.stream, by):
             return self._accept(mark, from_logger)
         known = self.streams.get(packet.stream)
         if known is not None and known.limit is not None and hole.last > known.limit:
@@ -211,7 +223,7 @@ class Receiver:
         while came:
             part = came.pop()
             for mark in self.marks.release(part.stream, part.first, part.last):
-                if self._ctx.logger and not self.has(mark.obsoleter(mark.holes[0])):
+                if self.keeps(mark.stream) and not self._excuses(mark.stream, mark.obsoleter(mark.holes[0])):
                     continue  # it is asked for again, when that is safe
                 covered = self._accept(mark, from_logger)
                 released += covered

@@ -51,6 +51,7 @@ class Seeker:
 
     __slots__ = (
         "_answers", "_awaits", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since",
+        "unfound",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +68,8 @@ class Seeker:
         `leads(stream)`, whether this logger asks for those that keep it; `awaits(stream, first, last)`, what need not
         come if something else does."""
         self._awaits = awaits
+        self.unfound: Callable[[StreamId], list[Range]] = lambda _: []
+        """Spans of a stream that are this logger's to keep, and were asked for in vain (protocol/mending.py)."""
         self._leads = leads or (lambda _: membership.leads)
         self._closable = closable
         self._ctx = ctx
@@ -125,9 +128,9 @@ class Seeker:
         its word that closes a hole, but everyone's."""
         for span in spans:
             stream = self._holes.get(span.stream)
-            told = IntervalSet(span.ranges)
-            if stream is not None and stream.next in told:
-                stream.floor = max(stream.floor, told.run(stream.next) + 1)
+            told, lacks = IntervalSet(span.ranges), [] if stream is None else self._lacks(stream)
+            if stream is not None and lacks and lacks[0][0] in told:
+                stream.floor = max(stream.floor, told.run(lacks[0][0]) + 1)
 
     def on_round(self) -> None:
         for name, stream in list(self._holes.items()):
@@ -136,7 +139,7 @@ class Seeker:
                 continue
             self._answers[name].clear()
             self._had.pop(name, None)
-            if not _lacks(stream):
+            if not self._lacks(stream):
                 del self._holes[name], self._answers[name], self._since[name]
         if self._ctx.round % REPEAT_ROUNDS:
             return
@@ -148,7 +151,7 @@ class Seeker:
             if not self._is_ours(name):
                 continue
             closable = self._owned_from(stream)
-            lacks, owned = IntervalSet(_lacks(stream)), IntervalSet(_lacks(stream))
+            lacks, owned = IntervalSet(self._lacks(stream)), IntervalSet(self._lacks(stream))
             lacks.remove(closable, END)
             if closable > 0:
                 owned.remove(0, closable - 1)
@@ -183,7 +186,7 @@ class Seeker:
 
     def _close(self, stream: Stream) -> None:
         """Give up what everyone lacks; stop when nothing is left to seek."""
-        agreed = IntervalSet(_lacks(stream))
+        agreed = IntervalSet(self._lacks(stream))
         for node in dict.fromkeys((*self._membership.active, *self._membership.loggers)):
             answered = self._answers[stream.id].get(node, NOTHING)
             for part in agreed.ranges():
@@ -198,10 +201,11 @@ class Seeker:
                 self._on_agreed(stream, *existed, True)
             for never in had.gaps(*part):
                 self._on_agreed(stream, *never, False)
-        if not _lacks(stream):
+        if not self._lacks(stream):
             del self._holes[stream.id], self._answers[stream.id], self._since[stream.id]
             self._had.pop(stream.id, None)
 
-
-def _lacks(stream: Stream) -> list[tuple[int, int]]:
-    return [] if stream.gaps is None else stream.gaps.lacks(stream.next, stream.lastseen)
+    def _lacks(self, stream: Stream) -> list[Range]:
+        """What this node misses of a stream, or is to keep and has asked for in vain."""
+        missing = [] if stream.gaps is None else stream.gaps.lacks(stream.next, stream.lastseen)
+        return self.unfound(stream.id) + missing

@@ -90,6 +90,11 @@ class Stability:
                 return False
         return self._bookmarked(stream, last) == last
 
+    def is_with_all(self, stream: StreamId, last: int) -> bool:
+        """Whether every member there is has everything up to `last`: without waiting for those that have left."""
+        acks = (self._acks[node] for node, until in self._until.items() if until is None)
+        return all(each.get(stream, -1) >= last for each in acks)
+
     def _bookmarked(self, stream: StreamId, highest: int) -> int:
         """The lowest bookmark in a stream, if it is below `highest`."""
         if self._bookmarks:

@@ -43,9 +43,10 @@ def test_over_its_bytes_it_drops_the_oldest():
 def test_whether_anything_is_needed():
     buffer = GossipBuffer(10**6)
     buffer.add(packet(0), 1)
-    assert buffer.holds(lambda held: held.stream == S, 1)
-    assert not buffer.holds(lambda held: held.stream == T, 1)
-    assert not buffer.holds(lambda held: held.stream == S, 0), "it came after that"
+    assert list(buffer.needed(lambda held: held.stream == S, 1))
+    assert not list(buffer.needed(lambda held: held.stream == T, 1))
+    assert not list(buffer.needed(lambda held: held.stream == S, 0)), "it came after that"
+    assert list(buffer.needed(lambda held: held.stream == S, 0, always=(S,))), "whenever it came"
 
 
 @given(

@@ -205,6 +205,16 @@ def test_a_logger_takes_no_mark_for_final():
     assert [effect.packet.first for effect in ctx.effects] == [0, 1, 2]
 
 
+def test_a_logger_takes_a_final_mark_of_a_stream_that_it_does_not_keep():
+    ctx = context(logger=True)
+    receiver = Receiver(ctx, lambda *_: None)
+    receiver.keeps = lambda stream: stream != S
+    receiver.vouches = lambda _: False
+    receiver.accept(packet(1), False)
+    receiver.accept(marked(0, 0, 2, final=True), False)
+    assert ctx.effects == [Deliver(marked(0, 0, 2, final=True)), Deliver(packet(1))]
+
+
 def test_told_again_of_a_stream_it_does_not_know_a_receiver_asks_for_that():
     me, _ = node("L", brokers="a", logger=True)
     receive(me, "a", Repair((packet(1),)))
