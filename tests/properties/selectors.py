@@ -40,16 +40,21 @@ leaves = st.one_of(
     st.builds(tree.between, names.map(tree.Attribute), numbers.map(tree.Literal), numbers.map(tree.Literal)),
     st.builds(tree.between, operands, operands, operands, st.booleans()),
     st.builds(tree.among, names, st.lists(scalars, min_size=1, max_size=4)),
+    st.builds(tree.listed, operands, st.lists(operands, min_size=1, max_size=4)),
     st.builds(tree.Contains, names, strings),
     st.builds(tree.Prefix, names, strings),
-    st.builds(tree.like, names, st.text("ab%_", max_size=5)),
+    st.builds(tree.prefix, operands, strings),
+    st.builds(tree.like, names.map(tree.Attribute), st.text("ab%_", max_size=5)),
+    st.builds(tree.like, operands, st.text("ab%_", max_size=5)),
     st.builds(tree.IsNull, names),
+    st.builds(tree.is_null, operands),
     st.builds(tree.is_set, names),
 )
 conditions = st.recursive(
     leaves,
     lambda inner: st.one_of(
         st.builds(tree.negate, inner),
+        st.builds(tree.is_null, inner),
         st.lists(inner, min_size=2, max_size=3).map(tree.both),
         st.lists(inner, min_size=2, max_size=3).map(tree.both),
         st.lists(inner, min_size=2, max_size=3).map(tree.either),
