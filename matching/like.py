@@ -30,16 +30,19 @@ class Pattern:
 
 
 def split_pattern(pattern: str, escape: str | None = None) -> tuple[Piece, ...]:
-    """The pieces of a pattern. Raises ValueError when it ends in the escape character."""
+    """The pieces of a pattern. Raises ValueError when it ends in the escape character.
+
+    An escape that is `%` or `_` escapes only these two, as in ActiveMQ, and elsewhere is the wildcard.
+    """
     pieces: list[Piece] = []
     piece: list[str | None] = []
-    characters = iter(pattern)
-    for character in characters:
-        if character == escape:
+    characters = iter(enumerate(pattern, start=1))
+    for following, character in characters:
+        if character == escape and (character not in "%_" or pattern[following : following + 1] in ("%", "_")):
             escaped = next(characters, None)
             if escaped is None:
                 raise ValueError("the pattern ends in its escape character")
-            piece.append(escaped)
+            piece.append(escaped[1])
         elif character == "%":
             pieces.append(tuple(piece))
             piece = []
