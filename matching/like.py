@@ -34,6 +34,15 @@ def split_pattern(pattern: str, escape: str | None = None) -> tuple[Piece, ...]:
 
     An escape that is `%` or `_` escapes only these two, as in ActiveMQ, and elsewhere is the wildcard.
     """
+    if escape is None:
+        pieces = [tuple(None if c == "_" else c for c in part) for part in pattern.split("%")]
+    else:
+        pieces = _split_escaped(pattern, escape)
+    # Two `%` in a row say no more than one.
+    return tuple(p for i, p in enumerate(pieces) if p or i in (0, len(pieces) - 1))
+
+
+def _split_escaped(pattern: str, escape: str) -> list[Piece]:
     pieces: list[Piece] = []
     piece: list[str | None] = []
     characters = iter(enumerate(pattern, start=1))
@@ -49,8 +58,7 @@ def split_pattern(pattern: str, escape: str | None = None) -> tuple[Piece, ...]:
         else:
             piece.append(None if character == "_" else character)
     pieces.append(tuple(piece))
-    # Two `%` in a row say no more than one.
-    return tuple(p for i, p in enumerate(pieces) if p or i in (0, len(pieces) - 1))
+    return pieces
 
 
 def literal(piece: Piece) -> str | None:

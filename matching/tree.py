@@ -118,6 +118,8 @@ class Or:
 Condition = Constant | Compare | In | Among | Contains | Prefix | Like | IsNull | Unknown | Not | And | Or
 Node = Operand | Condition
 
+LITERAL_LIKE_MAX = 1_000_000  # characters x characters: a parser that decides LIKE on a literal takes its time
+
 TRUE, FALSE = Constant(True), Constant(False)
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -201,9 +203,11 @@ def equalities(node: Among) -> list[Condition]:
 
 
 def like(operand: Operand, pattern: str, escape: str | None = None) -> Condition:
-    """Raises ValueError when the pattern ends in its escape character."""
+    """Raises ValueError when the pattern ends in its escape character, or is too long for a literal."""
     pieces = split_pattern(pattern, escape)
     if operand.__class__ is not Attribute:
+        if operand.__class__ is Literal and len(str(operand.value)) * len(pattern) > LITERAL_LIKE_MAX:
+            raise ValueError("this pattern is too long to compare with a literal")
         return _text_test(operand, Pattern(pieces).matches)
     name = operand.name
     head = literal(pieces[0])

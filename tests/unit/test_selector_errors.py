@@ -120,6 +120,7 @@ def test_only_a_text_is_a_selector() -> None:
         ("a = " + "b + " * 15_000 + "1", "nested deeper"),
         ("a IN (" + ",".join("1" for _ in range(IN_LIST_MAX + 1)) + ")", "IN list"),
         ("a IN (" + ",".join("b" for _ in range(TERMS_MAX)) + ")", "terms"),
+        (f"'{'a' * 30_000}' LIKE '%{'_' * 15_000}b%'", "too long to compare with a literal"),
         ("a IN (" * 5_000, "expected ',' or"),
         ("a IN (" + "(" * 5_000, "nested deeper"),
         (" OR ".join("a" for _ in range(TERMS_MAX + 1)), "terms"),
