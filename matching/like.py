@@ -35,7 +35,8 @@ def split_pattern(pattern: str, escape: str | None = None) -> tuple[Piece, ...]:
     An escape that is `%` or `_` escapes only these two, as in ActiveMQ, and elsewhere is the wildcard.
     """
     if escape is None:
-        pieces = [tuple(None if c == "_" else c for c in part) for part in pattern.split("%")]
+        parts = pattern.split("%")
+        pieces = [tuple(None if c == "_" else c for c in part) if "_" in part else tuple(part) for part in parts]
     else:
         pieces = _split_escaped(pattern, escape)
     # Two `%` in a row say no more than one.

@@ -26,10 +26,10 @@ def _alternatives(node: tree.Condition, wanted: bool) -> list[Terms]:
         return _product(node.terms, wanted) if isinstance(node, tree.And) is wanted else _sum(node, node.terms, wanted)
     if isinstance(node, tree.Not):
         return _alternatives(node.term, not wanted)
-    if isinstance(node, tree.Among) and wanted and not isinstance(node.operand, tree.Arithmetic):
-        return _sum(node, tree.equalities(node), True)
     if isinstance(node, tree.Constant):
         return [()] if node.value is wanted else []
+    if node.__class__ is tree.Among and wanted and not isinstance(node.operand, tree.Arithmetic):
+        return _sum(node, tree.equalities(node), True)
     predicate = _predicate(node, wanted)
     return [] if predicate is None else [(predicate,)]
 

@@ -34,11 +34,9 @@ def compare_values(op: str, left: object, right: object) -> bool | None:
     return False
 
 
-def calculate(op: str, left: object, right: object) -> Number | None:
+def calculate(op: str, left: Any, right: Any) -> Number | None:
     if left.__class__ not in (int, float) or right.__class__ not in (int, float):
         return None
-    assert isinstance(left, (int, float))
-    assert isinstance(right, (int, float))
     result: Number
     if op == "+":
         result = left + right
@@ -48,7 +46,7 @@ def calculate(op: str, left: object, right: object) -> Number | None:
         result = left * right
     elif right == 0:
         return None
-    elif isinstance(left, int) and isinstance(right, int) and not left % right:
+    elif left.__class__ is right.__class__ is int and not left % right:
         result = left // right
     else:
         result = left / right

@@ -13,7 +13,7 @@ from gossamer.matching import tree
 from gossamer.matching.errors import SelectorError
 from gossamer.matching.tokens import CONTEXTUAL, END, NUMBER, QUOTED, RESERVED, STRING, WORD, position_of, tokenize
 from gossamer.matching.tree import Arithmetic, Attribute, Condition, Literal, Node, Operand
-from gossamer.matching.values import INT_MAX, Scalar
+from gossamer.matching.values import INT_MAX
 
 # What a selector may cost whoever evaluates it. A subscriber who needs more has several subscriptions.
 TEXT_MAX: Final = 65_536
@@ -100,7 +100,7 @@ class Parser:
                 return tree.has(self.values[at + 1])
             return Attribute(intern(self.values[at]))  # names repeat in millions of selectors, and are kept once
         if kind is NUMBER or kind is STRING:
-            return self.literal(at, self.values[at])
+            return self.literal(at)
         if kind == "TRUE" or kind == "FALSE":
             return Literal(kind == "TRUE")
         if kind == "(":
@@ -207,11 +207,12 @@ class Parser:
     def sign(self, sign: str) -> Operand:
         if sign == "-" and self.kinds[self.at] is NUMBER:
             self.at += 1
-            return self.literal(self.at - 1, -self.values[self.at - 1])  # only here 2**63 is in range
+            self.values[self.at - 1] *= -1  # before it is checked: only here 2**63 is in range
+            return self.literal(self.at - 1)
         return tree.signed(sign, self.operand_from(SIGN))
 
-    def literal(self, at: int, value: Scalar) -> Literal:
-        """The literal whose token is at this place."""
+    def literal(self, at: int) -> Literal:
+        value = self.values[at]
         if value.__class__ is int and value > INT_MAX:
             raise self.error(f"{value} does not fit in 64 bits", at)
         return Literal(value)
@@ -244,7 +245,7 @@ class Parser:
         start = self.at
         if self.kinds[start] in LITERALS and BINDING.get(self.kinds[start + 1], OR) <= AND:
             self.at += 1  # most operands are a literal alone: no need to go through the loop for it
-            return self.literal(start, self.values[start])
+            return self.literal(start)
         return self.operand(self.expression(strength), start)
 
     # HAS and PREFIX are keywords only where a name could not stand
