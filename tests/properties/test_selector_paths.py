@@ -12,10 +12,11 @@ from gossamer.matching.tree import names_of
 from gossamer.messages.event import Content
 from gossamer.messages.packet import Packet, pack
 from gossamer.messages.quick import everyday
-from properties.selectors import attributes, conditions, examples, selectors
+from properties.selectors import alike, attributes, examples, lists, selectors
 
 STREAM = "default/a"
-batches = st.lists(attributes, min_size=1, max_size=6)
+batches = st.lists(attributes | alike, min_size=1, max_size=6)
+any_selectors = selectors | lists.map(Selector.of)
 
 
 def packet_of(batch: list[dict]) -> Packet:
@@ -26,7 +27,7 @@ def slow(selector: Selector, batch: list[dict]) -> list[bool]:
     return [selector.evaluate(event) is True for event in batch]
 
 
-@given(st.lists(selectors, min_size=1, max_size=8), batches)
+@given(st.lists(any_selectors, min_size=1, max_size=8), batches)
 @examples(150)
 def test_an_audience_matches_as_the_slow_evaluator_does(some: list[Selector], batch: list[dict]) -> None:
     audience = Audience(Counters())
@@ -43,8 +44,8 @@ def test_an_audience_matches_as_the_slow_evaluator_does(some: list[Selector], ba
         assert [sorted(keys) for keys in audience.matched(decoded)] == expected
 
 
-@given(selectors, batches)
-@examples(100)
+@given(any_selectors, batches)
+@examples(150)
 def test_one_selector_matches_alike_everywhere(selector: Selector, batch: list[dict]) -> None:
     expected = slow(selector, batch)
     index: Index[int] = Index()
@@ -57,8 +58,8 @@ def test_one_selector_matches_alike_everywhere(selector: Selector, batch: list[d
     assert ([place in read for place in range(len(batch))], spoilt) == (expected, [])
 
 
-@given(conditions.map(Selector.of), attributes)
-@examples(150)
+@given(any_selectors, attributes | alike)
+@examples(200)
 def test_only_the_named_attributes_matter(selector: Selector, event: dict) -> None:
     named = {name: value for name, value in event.items() if name in names_of(selector.tree)}
     assert selector.evaluate(named) is selector.evaluate(event)
