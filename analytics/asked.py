@@ -108,6 +108,13 @@ def _walk(node: tree.Condition, no: str = "") -> Iterator[tuple[str, str, str | 
         case tree.In(name, values):
             for value in values:
                 yield name, f"{no}IN", literal_text(value)
+        case tree.Among(tree.Attribute(name), values, others):
+            for text in (*map(literal_text, values), *map(operand_text, others)):
+                yield name, f"{no}IN", text
+        case tree.Among() | tree.Unknown():
+            op = f"{no}IN" if isinstance(node, tree.Among) else "IS NOT NULL" if no else "IS NULL"
+            for name in sorted(tree.names_of(node)):
+                yield name, f"{op} (expression)", None
         case tree.Contains(name, item):
             yield name, f"{no}CONTAINS", literal_text(item)
         case tree.Prefix(name, prefix):

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gossamer.matching import tree
+from gossamer.matching.evaluation import evaluate
 from gossamer.matching.operators import calculate, compare_values
 from gossamer.matching.predicates import AMONG, EQUAL, EXCEPT, HAS, PREFIX, RANGE, TAG, TEST, WITHIN, Term, Terms
+from gossamer.matching.text import text_of
 from gossamer.matching.values import INFINITY, LIST, key_of, kind_of
 
 Get = Callable[[str], Any]
@@ -66,7 +68,47 @@ def among(value: Any, keys: frozenset[Any]) -> bool:
     return kind_of(value) not in (LIST, None) and key_of(value) in keys
 
 
-_NAMES: dict[str, object] = {"among": among, "calculate": calculate, "compare": compare_values}
+def equals_any(value: Any, keys: frozenset[Any], others: Iterable[object]) -> bool | None:
+    """`value = …` for the value behind each key and for each of the others, joined by OR."""
+    if value is None:
+        return None
+    if among(value, keys):
+        return True
+    found: bool | None = False
+    for other in others:
+        equal = compare_values("=", value, other)
+        if equal:
+            return True
+        if equal is None:
+            found = None
+    return found
+
+
+_NAMES: dict[str, object] = {
+    "among": among, "calculate": calculate, "compare": compare_values, "equals_any": equals_any,
+}  # fmt: skip
+
+
+class Evaluated:
+    """A condition that compiled code evaluates from its tree, where it needs to tell unknown from false.
+
+    Code for both answers would double with each IS NULL in another. Equal by text, as predicates are compared.
+    """
+
+    __slots__ = ("node", "text")
+
+    def __init__(self, node: tree.Condition) -> None:
+        self.node = node
+        self.text = text_of(node)
+
+    def __call__(self, get: Get) -> bool | None:
+        return evaluate(self.node, get)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evaluated) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 def _number(name: str) -> str:
@@ -129,11 +171,21 @@ class _Writer:
                 return self.joined(terms, "or" if wanted else "and", wanted)
             case tree.IsNull(name):
                 return f"get({name!r}) is {'None' if wanted else 'not None'}"
+            case tree.Unknown(tested):
+                if isinstance(tested, tree.Arithmetic):
+                    source = self.operand(tested)
+                else:
+                    source = f"{self.constant(Evaluated(tested))}(get)"
+                return f"{source} is {'None' if wanted else 'not None'}"
             case tree.Compare(op, left, right):
                 return self.comparison(op, left, right, wanted)
             case tree.In(name, values):
                 keys = self.constant(frozenset(map(key_of, values)))
                 return self.leaf(name, f"among(v, {keys})", wanted)
+            case tree.Among(operand, values, others):
+                keys = self.constant(frozenset(map(key_of, values)))
+                items = "".join(f"{self.operand(other)}, " for other in others)
+                return f"equals_any({self.operand(operand)}, {keys}, ({items})) is {wanted}"
             case tree.Contains(name, item):
                 return self.leaf(name, f"v.__class__ is list and {self.constant(item)} in v", wanted)
             case tree.Prefix(name, prefix):
@@ -173,8 +225,8 @@ class _Writer:
             case tree.Attribute(name):
                 return f"get({name!r})"
             case tree.Literal(value):
-                # An integer divides unlike the float that equals it, and Python would find tests that differ only in
-                # this equal and share them: so a float is spelt in another way.
+                # An integer leaves 64 bits where the float that equals it does not, and Python would find tests that
+                # differ only in this equal and share them: so a float is spelt in another way.
                 spelt = repr(value) if isinstance(value, bool) else self.constant(value)
                 return f"({spelt})" if isinstance(value, float) else spelt
             case tree.Arithmetic(op, left, right):

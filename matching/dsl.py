@@ -73,6 +73,30 @@ class Operand:
     def between(self, low: object, high: object) -> Selector:
         return Selector.of(tree.between(self.node, _operand(low), _operand(high)))
 
+    def in_(self, values: Iterable[object]) -> Selector:
+        """Equal to one of these: literals, attributes or arithmetic."""
+        listed = [_operand(value) for value in values]
+        if not 0 < len(listed) <= IN_LIST_MAX:
+            raise SelectorError(f"in_() takes 1 to {IN_LIST_MAX:,} values, not {len(listed):,}")
+        return Selector.of(tree.listed(self.node, listed))
+
+    def like(self, pattern: str, escape: str | None = None) -> Selector:
+        if escape is not None and len(_string(escape)) != 1:
+            raise SelectorError("the escape is exactly one character")
+        try:
+            return Selector.of(tree.like(self.node, _string(pattern), escape))
+        except ValueError as problem:
+            raise SelectorError(str(problem)) from None
+
+    def prefix(self, prefix: str) -> Selector:
+        return Selector.of(tree.prefix(self.node, _string(prefix)))
+
+    def is_null(self) -> Selector:
+        return Selector.of(tree.is_null(self.node))
+
+    def is_not_null(self) -> Selector:
+        return Selector.of(tree.negate(tree.is_null(self.node)))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.node}>"
 
@@ -91,32 +115,9 @@ class Attribute(Operand):
         super().__init__(tree.Attribute(name))
         self.name = name
 
-    def in_(self, values: Iterable[Scalar]) -> Selector:
-        listed = [_literal(value) for value in values]
-        if not 0 < len(listed) <= IN_LIST_MAX:
-            raise SelectorError(f"in_() takes 1 to {IN_LIST_MAX:,} values, not {len(listed):,}")
-        return Selector.of(tree.among(self.name, listed))
-
     def contains(self, item: str) -> Selector:
         """The attribute is a list of strings and holds this one."""
         return Selector.of(tree.Contains(self.name, _string(item)))
-
-    def like(self, pattern: str, escape: str | None = None) -> Selector:
-        if escape is not None and len(_string(escape)) != 1:
-            raise SelectorError("the escape is exactly one character")
-        try:
-            return Selector.of(tree.like(self.name, _string(pattern), escape))
-        except ValueError as problem:
-            raise SelectorError(str(problem)) from None
-
-    def prefix(self, prefix: str) -> Selector:
-        return Selector.of(tree.Prefix(self.name, _string(prefix)))
-
-    def is_null(self) -> Selector:
-        return Selector.of(tree.IsNull(self.name))
-
-    def is_not_null(self) -> Selector:
-        return Selector.of(tree.has(self.name))
 
 
 class Attributes:

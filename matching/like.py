@@ -30,24 +30,36 @@ class Pattern:
 
 
 def split_pattern(pattern: str, escape: str | None = None) -> tuple[Piece, ...]:
-    """The pieces of a pattern. Raises ValueError when it ends in the escape character."""
+    """The pieces of a pattern. Raises ValueError when it ends in the escape character.
+
+    An escape that is `%` or `_` escapes only these two, as in ActiveMQ, and elsewhere is the wildcard.
+    """
+    if escape is None:
+        parts = pattern.split("%")
+        pieces = [tuple(None if c == "_" else c for c in part) if "_" in part else tuple(part) for part in parts]
+    else:
+        pieces = _split_escaped(pattern, escape)
+    # Two `%` in a row say no more than one.
+    return tuple(p for i, p in enumerate(pieces) if p or i in (0, len(pieces) - 1))
+
+
+def _split_escaped(pattern: str, escape: str) -> list[Piece]:
     pieces: list[Piece] = []
     piece: list[str | None] = []
-    characters = iter(pattern)
-    for character in characters:
-        if character == escape:
+    characters = iter(enumerate(pattern, start=1))
+    for following, character in characters:
+        if character == escape and (character not in "%_" or pattern[following : following + 1] in ("%", "_")):
             escaped = next(characters, None)
             if escaped is None:
                 raise ValueError("the pattern ends in its escape character")
-            piece.append(escaped)
+            piece.append(escaped[1])
         elif character == "%":
             pieces.append(tuple(piece))
             piece = []
         else:
             piece.append(None if character == "_" else character)
     pieces.append(tuple(piece))
-    # Two `%` in a row say no more than one.
-    return tuple(p for i, p in enumerate(pieces) if p or i in (0, len(pieces) - 1))
+    return pieces
 
 
 def literal(piece: Piece) -> str | None:

@@ -23,11 +23,13 @@ def alternatives(condition: tree.Condition) -> list[Terms]:
 def _alternatives(node: tree.Condition, wanted: bool) -> list[Terms]:
     """The conjunctions under which a condition is true, or false."""
     if isinstance(node, (tree.And, tree.Or)):
-        return _product(node.terms, wanted) if isinstance(node, tree.And) is wanted else _sum(node, wanted)
+        return _product(node.terms, wanted) if isinstance(node, tree.And) is wanted else _sum(node, node.terms, wanted)
     if isinstance(node, tree.Not):
         return _alternatives(node.term, not wanted)
     if isinstance(node, tree.Constant):
         return [()] if node.value is wanted else []
+    if node.__class__ is tree.Among and wanted and not isinstance(node.operand, tree.Arithmetic):
+        return _sum(node, tree.equalities(node), True)
     predicate = _predicate(node, wanted)
     return [] if predicate is None else [(predicate,)]
 
@@ -52,11 +54,11 @@ def _product(nodes: Iterable[tree.Condition], wanted: bool) -> list[Terms]:
     return [(*common, *terms) for terms in product]
 
 
-def _sum(node: tree.And | tree.Or, wanted: bool) -> list[Terms]:
-    """Alternatives side by side; equalities of one attribute become one membership."""
+def _sum(node: tree.Condition, parts: Iterable[tree.Condition], wanted: bool) -> list[Terms]:
+    """Alternatives side by side; equalities of one attribute become one membership. `node` is the OR of its parts."""
     others: list[Terms] = []
     keys: dict[str, list[object]] = {}
-    for part in node.terms:
+    for part in parts:
         for terms in _alternatives(part, wanted):
             if len(terms) == 1 and terms[0][0] is EQUAL:
                 keys.setdefault(terms[0][1], []).append(terms[0][2])

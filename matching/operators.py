@@ -3,7 +3,7 @@
 Two rules carry everything. Null makes a comparison unknown. Values of different kinds, and orders between values
 that have none (strings, bools, lists), compare as false: that is an answer, not an error. Arithmetic that has no
 value (a null, something that is no number, a division by zero, a result beyond 64 bits or the finite floats) is
-unknown.
+unknown. `7 / 2` is 3.5; a quotient of integers that is whole stays an integer, and so exact beyond 2**53.
 """
 
 import math
@@ -34,11 +34,9 @@ def compare_values(op: str, left: object, right: object) -> bool | None:
     return False
 
 
-def calculate(op: str, left: object, right: object) -> Number | None:
+def calculate(op: str, left: Any, right: Any) -> Number | None:
     if left.__class__ not in (int, float) or right.__class__ not in (int, float):
         return None
-    assert isinstance(left, (int, float))
-    assert isinstance(right, (int, float))
     result: Number
     if op == "+":
         result = left + right
@@ -48,9 +46,8 @@ def calculate(op: str, left: object, right: object) -> Number | None:
         result = left * right
     elif right == 0:
         return None
-    elif isinstance(left, int) and isinstance(right, int):
-        # Java's and SQL's integer division: towards zero.
-        result = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    elif left.__class__ is right.__class__ is int and not left % right:
+        result = left // right
     else:
         result = left / right
     if isinstance(result, int):

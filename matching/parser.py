@@ -13,7 +13,7 @@ from gossamer.matching import tree
 from gossamer.matching.errors import SelectorError
 from gossamer.matching.tokens import CONTEXTUAL, END, NUMBER, QUOTED, RESERVED, STRING, WORD, position_of, tokenize
 from gossamer.matching.tree import Arithmetic, Attribute, Condition, Literal, Node, Operand
-from gossamer.matching.values import INT_MAX, Scalar
+from gossamer.matching.values import INT_MAX
 
 # What a selector may cost whoever evaluates it. A subscriber who needs more has several subscriptions.
 TEXT_MAX: Final = 65_536
@@ -21,7 +21,7 @@ DEPTH_MAX: Final = 64
 IN_LIST_MAX: Final = 4_096
 TERMS_MAX: Final = 512
 
-OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN = range(1, 8)
+OR, AND, NOT, COMPARISON, VALUE, SUM, PRODUCT, SIGN = range(1, 9)  # nothing binds as VALUE: it ends before an operator
 BINDING = {
     "OR": OR,
     "AND": AND,
@@ -133,15 +133,15 @@ class Parser:
     # Comparisons and the like
 
     def predicate(self, kind: str, node: Node, start: int) -> Condition:
-        left = self.operand(node, start)
         self.count_terms(1, start)
         if kind in tree.FLIPPED:
-            return tree.compare(kind, left, self.operand_from(COMPARISON))
+            return tree.compare(kind, self.operand(node, start), self.operand_from(COMPARISON))
         if kind == "IS":
             negated = self.accept("NOT")
             self.expect("NULL")
-            test: Condition = tree.IsNull(self.name(left, start, "IS NULL"))
+            test = tree.is_null(node)
             return tree.negate(test) if negated else test
+        left = self.operand(node, start)
         negated = kind == "NOT"
         if negated:
             kind = self.kinds[self.at]
@@ -156,9 +156,9 @@ class Parser:
         if kind == "IN":
             test = self.membership(left, start)
         elif kind == "LIKE":
-            test = self.like(self.name(left, start, "LIKE"))
+            test = self.like(left)
         else:
-            test = tree.Prefix(self.name(left, start, "PREFIX"), self.string())
+            test = tree.prefix(left, self.string())
         return tree.negate(test) if negated else test
 
     def membership(self, left: Operand, start: int) -> Condition:
@@ -167,28 +167,21 @@ class Parser:
                 raise self.error("only a string can be looked for in a list attribute", start)
             self.at += 1
             return tree.Contains(self.values[self.at - 1], left.value)
-        name = self.name(left, start, "IN")
         self.expect("(")
-        values: list[Scalar] = []
+        items: list[Operand] = []
         while True:
-            if len(values) == IN_LIST_MAX:
-                raise self.error(f"an IN list has at most {IN_LIST_MAX:,} values", self.at)
-            values.append(self.listed())
+            at = self.at
+            if len(items) == IN_LIST_MAX:
+                raise self.error(f"an IN list has at most {IN_LIST_MAX:,} values", at)
+            item = self.operand_from(VALUE)
+            if item.__class__ is not Literal:
+                self.count_terms(1, at)  # it is calculated and compared by itself
+            items.append(item)
             if not self.accept(","):
                 self.expect(")", "',' or ')'")
-                return tree.among(name, values)
+                return tree.listed(left, items)
 
-    def listed(self) -> Scalar:
-        """A literal in an IN list, with a sign if it is a number."""
-        at = self.at
-        if self.kinds[at] in (*LITERALS, "TRUE", "FALSE", "+", "-"):
-            node = self.expression(PRODUCT)
-            if isinstance(node, Literal):
-                return node.value
-            self.at = at
-        raise self.unexpected("a literal")
-
-    def like(self, name: str) -> Condition:
+    def like(self, left: Operand) -> Condition:
         start = self.at
         pattern = self.string()
         escape = None
@@ -197,7 +190,7 @@ class Parser:
             if len(escape) != 1:
                 raise self.error("the escape is exactly one character", self.at - 1)
         try:
-            return tree.like(name, pattern, escape)
+            return tree.like(left, pattern, escape)
         except ValueError as problem:
             raise self.error(str(problem), start) from None
 
@@ -214,7 +207,8 @@ class Parser:
     def sign(self, sign: str) -> Operand:
         if sign == "-" and self.kinds[self.at] is NUMBER:
             self.at += 1
-            return Literal(-self.values[self.at - 1])  # here, and only here, 2**63 is in range
+            self.values[self.at - 1] *= -1  # before it is checked: only here 2**63 is in range
+            return self.literal(self.at - 1)
         return tree.signed(sign, self.operand_from(SIGN))
 
     def literal(self, at: int) -> Literal:
@@ -253,11 +247,6 @@ class Parser:
             self.at += 1  # most operands are a literal alone: no need to go through the loop for it
             return self.literal(start)
         return self.operand(self.expression(strength), start)
-
-    def name(self, node: Operand, start: int, operator: str) -> str:
-        if isinstance(node, Attribute):
-            return node.name
-        raise self.error(f"{operator} needs an attribute name on its left", start)
 
     # HAS and PREFIX are keywords only where a name could not stand
 

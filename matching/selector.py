@@ -45,7 +45,7 @@ class Selector:
 
     def evaluate(self, attributes: Attributes) -> bool | None:
         """True, False, or None for unknown."""
-        return evaluate(self.tree, attributes)
+        return evaluate(self.tree, attributes.get)
 
     def matches(self, attributes: Attributes) -> bool:
         """Whether the selector is true; false and unknown both do not match."""
@@ -85,6 +85,10 @@ class Selector:
 
     def __invert__(self) -> "Selector":
         return Selector.of(tree.negate(self.tree))
+
+    def is_null(self) -> "Selector":
+        """The selector that matches where this one is unknown: `(…) IS NULL`."""
+        return Selector.of(tree.is_null(self.tree))
 
     def __bool__(self) -> bool:
         # `a and b`, `not a` and `1 < x < 5` would silently drop half of what was meant.

@@ -8,6 +8,7 @@ import re
 from gossamer.matching.like import join_pieces
 from gossamer.matching.tokens import CONTEXTUAL, IDENTIFIER, RESERVED
 from gossamer.matching.tree import (
+    Among,
     And,
     Arithmetic,
     Attribute,
@@ -23,6 +24,7 @@ from gossamer.matching.tree import (
     Operand,
     Or,
     Prefix,
+    Unknown,
 )
 from gossamer.matching.values import Scalar
 
@@ -38,6 +40,9 @@ def text_of(node: Condition) -> str:
             return f"{operand_text(left)} {op} {operand_text(right)}"
         case In(name, values):
             return f"{name_text(name)} IN ({', '.join(sorted(map(literal_text, values)))})"
+        case Among(operand, values, others):
+            items = sorted([*map(literal_text, values), *map(operand_text, others)])
+            return f"{operand_text(operand)} IN ({', '.join(items)})"
         case Contains(name, item):
             return f"{literal_text(item)} IN {name_text(name)}"
         case Prefix(name, prefix):
@@ -47,6 +52,8 @@ def text_of(node: Condition) -> str:
             return f"{name_text(name)} LIKE {literal_text(text)}" + (" ESCAPE '\\'" if escaped else "")
         case IsNull(name):
             return f"{name_text(name)} IS NULL"
+        case Unknown(term):
+            return f"{_tested(term)} IS NULL"
         case Not(term):
             return _negated(term)
         case And(terms):
@@ -85,10 +92,16 @@ def literal_text(value: Scalar) -> str:
     return repr(value)
 
 
+def _tested(term: Arithmetic | Condition) -> str:
+    return operand_text(term) if isinstance(term, Arithmetic) else f"({text_of(term)})"
+
+
 def _negated(term: Condition) -> str:
     match term:
         case IsNull(name):
             return f"{name_text(name)} IS NOT NULL"
+        case Unknown(tested):
+            return f"{_tested(tested)} IS NOT NULL"
         case And() | Or():
             return f"NOT ({text_of(term)})"
         case _:

@@ -24,7 +24,7 @@ IDENTIFIER = r"(?:[^\W\d]|\$)[\w$]*+(?:\.[\w$]++)*+"
 _TOKEN = re.compile(
     rf"""\s*+(
       {IDENTIFIER}
-    | 0[xX][\w$.]*+ | \.?\d[\w$.]*+ (?:(?<=[eE])[+-][\w$.]*+)?
+    | 0[xX][\w$.]*+ (?:(?<=[pP])[+-][\w$.]*+)? | \.?\d[\w$.]*+ (?:(?<=[eE])[+-][\w$.]*+)?
     | '[^']*+(?:''[^']*+)*+' | "[^"]*+(?:""[^"]*+)*+"
     | <> | <= | >= | != | == | .
     )""",
@@ -37,6 +37,7 @@ WORDS_MAX = 4_096
 _words: dict[str, str] = {}  # the kinds of words seen: selectors share their few attribute names
 
 _INT = re.compile(r"(0[xX][\da-fA-F_]*[\da-fA-F]|0[bB][01_]*[01]|\d(?:[\d_]*\d)?)[lL]?", re.ASCII)
+_HEX_FLOAT = re.compile(r"(0[xX][\da-fA-F_]*\.?[\da-fA-F_]*[pP][+-]?\d+)[fFdD]?", re.ASCII)
 _FLOAT = re.compile(r"((?:\d(?:[\d_]*\d)?)?\.?(?:\d(?:[\d_]*\d)?)?(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)
 
 
@@ -106,6 +107,8 @@ def number(spelling: str) -> Number:
     shown = spelling[:40]
     if exact := _INT.fullmatch(spelling):
         return _exact(exact[1].replace("_", ""), shown)
+    if hexadecimal := _HEX_FLOAT.fullmatch(spelling):
+        return _hex_float(hexadecimal[1].replace("_", ""), shown)
     approximate = _FLOAT.fullmatch(spelling)
     if not approximate or not any(c.isdigit() for c in re.split("[eE]", approximate[1])[0]):
         raise ValueError(f"malformed number {shown!r}")
@@ -120,7 +123,18 @@ def _exact(digits: str, shown: str) -> int:
     if octal and ("8" in digits or "9" in digits):
         raise ValueError(f"{shown} starts with 0 and so is octal, which has no digit 8 or 9")
     # Nothing of 64 bits has more digits than that in binary; int() takes its time over very many, or refuses.
-    value = int(digits, 8 if octal else 0) if len(digits) <= 70 else INT_MAX + 2
+    value = int(digits, 8 if octal else 0) if len(digits) <= 70 else 2**64
+    if digits[0] == "0" and INT_MAX < value < 2**64:
+        return value - 2**64  # as in Java, hexadecimal, octal and binary digits are the 64 bits of a signed integer
     if value > INT_MAX + 1:
         raise ValueError(f"{shown} does not fit in 64 bits")
     return value
+
+
+def _hex_float(digits: str, shown: str) -> float:
+    try:
+        return float.fromhex(digits)
+    except OverflowError:
+        raise ValueError(f"{shown} is beyond the largest float") from None
+    except ValueError:
+        raise ValueError(f"malformed number {shown!r}") from None

@@ -10,7 +10,7 @@ Nodes are never changed. They are not frozen because that makes them four times 
 millions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from gossamer.matching.like import Pattern, literal, split_pattern
@@ -60,6 +60,15 @@ class In:
 
 
 @dataclass(slots=True, eq=False)
+class Among:
+    """`operand IN (values, others)`: equal to one of them. Every IN list that is not an attribute among literals."""
+
+    operand: Operand
+    values: tuple[Scalar, ...]
+    others: tuple[Operand, ...]
+
+
+@dataclass(slots=True, eq=False)
 class Contains:
     """`'item' IN name`: the attribute is a list and holds the item."""
 
@@ -85,6 +94,13 @@ class IsNull:
 
 
 @dataclass(slots=True, eq=False)
+class Unknown:
+    """`term IS NULL`: arithmetic that has no value, or a condition that is unknown."""
+
+    term: "Arithmetic | Condition"
+
+
+@dataclass(slots=True, eq=False)
 class Not:
     term: "Condition"
 
@@ -99,8 +115,10 @@ class Or:
     terms: tuple["Condition", ...]
 
 
-Condition = Constant | Compare | In | Contains | Prefix | Like | IsNull | Not | And | Or
+Condition = Constant | Compare | In | Among | Contains | Prefix | Like | IsNull | Unknown | Not | And | Or
 Node = Operand | Condition
+
+LITERAL_LIKE_MAX = 1_000_000  # characters x characters: a parser that decides LIKE on a literal takes its time
 
 TRUE, FALSE = Constant(True), Constant(False)
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -122,7 +140,7 @@ def compare(op: str, left: Operand, right: Operand) -> Condition:
 
 
 def plain(value: Scalar) -> Scalar:
-    """One spelling for equal numbers. Only for comparisons: arithmetic tells 2 from 2.0."""
+    """One spelling for equal numbers. Only for comparisons: `x * 2` may leave 64 bits, `x * 2.0` never does."""
     if value.__class__ is float and value.is_integer() and -EXACT <= value <= EXACT:
         return int(value)
     return value
@@ -146,10 +164,9 @@ def signed(sign: str, operand: Operand) -> Operand:
 
 
 def between(operand: Operand, low: Operand, high: Operand, negated: bool = False) -> Condition:
-    """NOT BETWEEN is `x < low OR x > high`, as the specification has it, and so false for a string, as BETWEEN is."""
-    if negated:
-        return either([compare("<", operand, low), compare(">", operand, high)])
-    return both([compare(">=", operand, low), compare("<=", operand, high)])
+    """NOT BETWEEN is the negation of BETWEEN, as NOT IN and NOT LIKE are of theirs, and so true for a string."""
+    inside = both([compare(">=", operand, low), compare("<=", operand, high)])
+    return negate(inside) if negated else inside
 
 
 def among(name: str, values: Iterable[Scalar]) -> Condition:
@@ -159,9 +176,40 @@ def among(name: str, values: Iterable[Scalar]) -> Condition:
     return In(name, literals)
 
 
-def like(name: str, pattern: str, escape: str | None = None) -> Condition:
-    """Raises ValueError when the pattern ends in its escape character."""
+def listed(operand: Operand, items: Iterable[Operand]) -> Condition:
+    """`operand IN (items)`: its equalities with the items, joined by OR."""
+    values: dict[Hashable, Scalar] = {}
+    others: list[Operand] = []
+    for item in items:
+        if item.__class__ is Literal:
+            values[key_of(item.value)] = plain(item.value)
+        else:
+            others.append(item)
+    if operand.__class__ is Attribute and not others:
+        return among(operand.name, values.values())
+    if operand.__class__ is Literal:
+        if key_of(operand.value) in values or not others:
+            return TRUE if key_of(operand.value) in values else FALSE
+        values = {}
+    if len(values) + len(others) == 1:
+        return compare("=", operand, others[0] if others else Literal(*values.values()))
+    return Among(operand, tuple(values.values()), tuple(others))
+
+
+def equalities(node: Among) -> list[Condition]:
+    """The conditions of which an `Among` is the OR, if its operand is an attribute or a literal."""
+    found = [compare("=", node.operand, other) for other in node.others]
+    return [*found, listed(node.operand, map(Literal, node.values))] if node.values else found
+
+
+def like(operand: Operand, pattern: str, escape: str | None = None) -> Condition:
+    """Raises ValueError when the pattern ends in its escape character, or is too long for a literal."""
     pieces = split_pattern(pattern, escape)
+    if operand.__class__ is not Attribute:
+        if operand.__class__ is Literal and len(str(operand.value)) * len(pattern) > LITERAL_LIKE_MAX:
+            raise ValueError("this pattern is too long to compare with a literal")
+        return _text_test(operand, Pattern(pieces).matches)
+    name = operand.name
     head = literal(pieces[0])
     if len(pieces) == 1 and head is not None:
         return Compare("=", Attribute(name), Literal(head))
@@ -170,12 +218,40 @@ def like(name: str, pattern: str, escape: str | None = None) -> Condition:
     return Like(name, Pattern(pieces))
 
 
+def prefix(operand: Operand, start: str) -> Condition:
+    if operand.__class__ is Attribute:
+        return Prefix(operand.name, start)
+    return _text_test(operand, lambda value: value.startswith(start))
+
+
+def _text_test(operand: Operand, matches: Callable[[str], bool]) -> Condition:
+    """LIKE or PREFIX on an operand that is no attribute: a literal decides at once, arithmetic never has a text."""
+    if operand.__class__ is Literal:
+        return TRUE if isinstance(operand.value, str) and matches(operand.value) else FALSE
+    return Compare("=", operand, Literal(""))  # false where the arithmetic has a value, else unknown
+
+
 def ends_with(name: str, suffix: str) -> Condition:
     return Like(name, Pattern(((), tuple(suffix)))) if suffix else Prefix(name, "")
 
 
 def has(name: str) -> Condition:
     return Not(IsNull(name))
+
+
+def is_null(node: Node) -> Condition:
+    """`node IS NULL`, which is never unknown itself."""
+    match node:
+        case Attribute(name) | In(name) | Contains(name) | Prefix(name) | Like(name):
+            return IsNull(name)
+        case Literal() | Constant() | IsNull() | Unknown():
+            return FALSE
+        case Compare(_, left, right):
+            return either([is_null(left), is_null(right)])
+        case Not(term):
+            return is_null(term)
+        case _:
+            return Unknown(node)
 
 
 def is_set(name: str) -> Condition:
@@ -224,8 +300,10 @@ def names_of(node: Node) -> set[str]:
                 found.add(name)
             case Arithmetic(_, left, right) | Compare(_, left, right):
                 nodes += (left, right)
+            case Among(operand, _, others):
+                nodes += (operand, *others)
             case And(terms) | Or(terms):
                 nodes += terms
-            case Not(term):
+            case Not(term) | Unknown(term):
                 nodes.append(term)
     return found

@@ -6,8 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 pytest.importorskip("pyspark", reason="analytics is NOT tested: pip install 'gossamer[analytics]'")
+
+from properties.selectors import examples, selectors
 
 from gossamer.analytics import asked, local
 from gossamer.analytics.inputs import Inputs, load
@@ -15,7 +18,9 @@ from gossamer.analytics.jobs import interests, subscriptions
 from gossamer.analytics.schema import EVENTS, TELEMETRY
 from gossamer.lab.made_log import MadeLog
 from gossamer.logger.filling import fill
+from gossamer.matching import Selector
 from gossamer.matching.routing import Routes
+from gossamer.matching.tree import names_of
 
 S = 10**9
 
@@ -54,6 +59,24 @@ def by_hand(spark: Any) -> Inputs:
         told(22, "changed", "before", "symbol = 'D'"),
     ]
     return Inputs(spark, local.table(spark, events, EVENTS), local.table(spark, telemetry, TELEMETRY))
+
+
+@given(selectors)
+@examples(100)
+def test_every_selector_has_terms_on_its_attributes(selector: Selector) -> None:
+    terms = asked._terms(str(selector))
+    asked_for = names_of(selector.tree)
+    assert terms is not None
+    assert {name for name, _, _ in terms} <= asked_for
+    assert bool(terms) is bool(asked_for)
+
+
+def test_terms_of_expressions() -> None:
+    assert asked._terms("x NOT IN ('a', y + 1) AND x / y IN (1, 2) AND (x = 1 OR z = 2) IS NULL") == [
+        ("x", "NOT IN", "'a'"), ("x", "NOT IN", "y + 1"),
+        ("x", "IN (expression)", None), ("y", "IN (expression)", None),
+        ("x", "IS NULL (expression)", None), ("z", "IS NULL (expression)", None),
+    ]  # fmt: skip
 
 
 def test_what_was_asked_for_is_told_by_hand(by_hand: Inputs) -> None:

@@ -29,6 +29,10 @@ operands = st.recursive(
     lambda inner: st.builds(tree.arithmetic, st.sampled_from("+-*/"), inner, inner),
     max_leaves=4,
 )
+# IN lists of attributes and literals, for events in which two attributes are often equal.
+terms = names.map(tree.Attribute) | scalars.map(tree.Literal)
+lists = st.builds(tree.listed, terms, st.lists(terms, min_size=2, max_size=3))
+alike = st.dictionaries(names, st.sampled_from([1, 1.0, 0, "a", True, None]), min_size=3, max_size=7)
 # Mostly what an index can use, so that it is used.
 simple = st.builds(
     tree.compare, st.sampled_from(list(tree.FLIPPED)), names.map(tree.Attribute), scalars.map(tree.Literal)
@@ -40,16 +44,22 @@ leaves = st.one_of(
     st.builds(tree.between, names.map(tree.Attribute), numbers.map(tree.Literal), numbers.map(tree.Literal)),
     st.builds(tree.between, operands, operands, operands, st.booleans()),
     st.builds(tree.among, names, st.lists(scalars, min_size=1, max_size=4)),
+    lists,
+    st.builds(tree.listed, operands, st.lists(operands, min_size=1, max_size=4)),
     st.builds(tree.Contains, names, strings),
     st.builds(tree.Prefix, names, strings),
-    st.builds(tree.like, names, st.text("ab%_", max_size=5)),
+    st.builds(tree.prefix, operands, strings),
+    st.builds(tree.like, names.map(tree.Attribute), st.text("ab%_", max_size=5)),
+    st.builds(tree.like, operands, st.text("ab%_", max_size=5)),
     st.builds(tree.IsNull, names),
+    st.builds(tree.is_null, operands),
     st.builds(tree.is_set, names),
 )
 conditions = st.recursive(
     leaves,
     lambda inner: st.one_of(
         st.builds(tree.negate, inner),
+        st.builds(tree.is_null, inner),
         st.lists(inner, min_size=2, max_size=3).map(tree.both),
         st.lists(inner, min_size=2, max_size=3).map(tree.both),
         st.lists(inner, min_size=2, max_size=3).map(tree.either),

@@ -47,14 +47,38 @@ NOT (x < 'b')              ?? TT TTTT TTT TT
 NOT NOT (x = 1)            ?? FF TTFF FFF FF
 x BETWEEN 1 AND 5          ?? FF TTTF FFF FF
 x BETWEEN 5 AND 1          ?? FF FFFF FFF FF
-x NOT BETWEEN 1 AND 5      ?? FF FFFT FFF FF
+x NOT BETWEEN 1 AND 5      ?? TT FFFT TTT TT
 NOT (x BETWEEN 1 AND 5)    ?? TT FFFT TTT TT
 x BETWEEN 'a' AND 'b'      ?? FF FFFF FFF FF
+x NOT BETWEEN 'a' AND 'b'  ?? TT TTTT TTT TT
+3 BETWEEN x AND 5          ?? FF TTFF FFF FF
+3 NOT BETWEEN x AND 5      ?? TT FFTT TTT TT
+6 BETWEEN x AND 5          FF FF FFFF FFF FF
+x + 1 BETWEEN 2 AND 6      ?? ?? TTTF ??? ??
+x - 5 NOT BETWEEN 0 AND 1  ?? ?? TTFT ??? ??
 x IN ('a', 'b')            ?? FF FFFF TFF FF
 x NOT IN ('a', 'b')        ?? TT TTTT FTT TT
 x IN (1, 'abc', TRUE)      ?? TF TTFF FTF FF
 x IN (-1, 7.5, FALSE)      ?? FT FFFT FFF FF
+x + 1 IN (2, 8.5)          ?? ?? TTFT ??? ??
+x + 1 NOT IN (2)           ?? ?? FFTT ??? ??
+x IN (x, 'a')              ?? TT TTTT TTT FF
+x IN (missing)             ?? ?? ???? ??? ??
+x IN (1, missing)          ?? ?? TT?? ??? ??
+x NOT IN (1, missing)      ?? ?? FF?? ??? ??
+x IN (1, x + 0)            ?? ?? TTTT ??? ??
+x IN ('a', 4 + 1)          ?? FF FFTF TFF FF
+1 IN (x, 5)                ?? FF TTFF FFF FF
+5 IN (x, 5)                TT TT TTTT TTT TT
+'abc' IN (x, missing)      ?? ?? ???? ?T? ??
+TRUE IN (x, 'TRUE')        ?? TF FFFF FFF FF
+1 NOT IN ('a', TRUE)       TT TT TTTT TTT TT
 x LIKE 'a%'                ?? FF FFFF TTF FF
+x + 1 LIKE '%'             ?? ?? FFFF ??? ??
+x + 1 NOT PREFIX ''        ?? ?? TTTT ??? ??
+'ab' LIKE 'a_'             TT TT TTTT TTT TT
+'ab' NOT PREFIX 'a'        FF FF FFFF FFF FF
+5 LIKE '5'                 FF FF FFFF FFF FF
 x NOT LIKE 'a%'            ?? TT TTTT FFT TT
 x LIKE '_'                 ?? FF FFFF TFT FF
 x LIKE 'a'                 ?? FF FFFF TFF FF
@@ -68,6 +92,22 @@ x IS NOT NULL              FF TT TTTT TTT TT
 NOT (x IS NULL)            FF TT TTTT TTT TT
 HAS x                      FF TT TTTT TTT TT
 NOT HAS x                  TT FF FFFF FFF FF
+(x) IS NULL                TT FF FFFF FFF FF
+5 IS NULL                  FF FF FFFF FFF FF
+'a' IS NOT NULL            TT TT TTTT TTT TT
+TRUE IS NULL               FF FF FFFF FFF FF
+x + 1 IS NULL              TT TT FFFF TTT TT
+x + 1 IS NOT NULL          FF FF TTTT FFF FF
+1 / 0 IS NULL              TT TT TTTT TTT TT
+(x = 1) IS NULL            TT FF FFFF FFF FF
+(NOT x LIKE 'a') IS NULL   TT FF FFFF FFF FF
+(x IS NULL) IS NULL        FF FF FFFF FFF FF
+(x + 1 IS NULL) IS NULL    FF FF FFFF FFF FF
+(x > 1 AND x < 6) IS NULL  TT FF FFFF FFF FF
+(x = 1 OR x - 1 = 4) IS NULL  TT TT FFFF TTT TT
+(x = 1 OR x - 1 = 4) IS NOT NULL  FF FF TTTT FFF FF
+(x IN (1, missing)) IS NULL  TT TT FFTT TTT TT
+((x = 5 AND x + 0 = 5) IS NULL OR missing) IS NULL  FF TT TTTT TTT TT
 'a' IN x                   ?? FF FFFF FFF FT
 'c' IN x                   ?? FF FFFF FFF FF
 'a' NOT IN x               ?? TT TTTT TTT TF
@@ -77,9 +117,11 @@ x <= x                     ?? FF TTTT FFF FF
 x + 1 = 2                  ?? ?? TTFF ??? ??
 x - 1 <> 0                 ?? ?? FFTT ??? ??
 x * 2 > 9                  ?? ?? FFTT ??? ??
-x / 2 = 2                  ?? ?? FFTF ??? ??
-x / -2 = -2                ?? ?? FFTF ??? ??
-x / 2 = 0                  ?? ?? TFFF ??? ??
+x / 2 = 2.5                ?? ?? FFTF ??? ??
+x / -2 = -2.5              ?? ?? FFTF ??? ??
+x / 2 = 2                  ?? ?? FFFF ??? ??
+10 / x = 2                 ?? ?? FFTF ??? ??
+7 / 2 = 3.5 AND x = x      ?? TT TTTT TTT FF
 x / 2.0 = 2.5              ?? ?? FFTF ??? ??
 x / 0 = 1                  ?? ?? ???? ??? ??
 x / 0.0 = 1                ?? ?? ???? ??? ??
@@ -165,6 +207,13 @@ def test_three_valued_and_or(left: str, right: str) -> None:
         ("09.5", 9.5),
         ("1e3f", 1000.0),
         ("0.1f", 0.1),
+        ("0x800p-3", 256.0),
+        ("0x1.8P1d", 3.0),
+        ("0x7FFF_FFFF_FFFF_FFFF", 2**63 - 1),
+        ("0x8000_0000_0000_0000", -(2**63)),
+        ("0xFFFFFFFFFFFFFFFF", -1),
+        ("01777777777777777777777L", -1),
+        ("-0xFFFFFFFFFFFFFFFF", 1),
     ],
 )
 def test_numeric_literals_take_javas_forms(spelling: str, value: float) -> None:
@@ -193,6 +242,11 @@ def test_numeric_literals_take_javas_forms(spelling: str, value: float) -> None:
         (r"x LIKE '100\%' ESCAPE '\'", "1000", False),
         (r"x LIKE 'a\\b%' ESCAPE '\'", "a\\bc", True),
         ("x LIKE '%%'", "", True),
+        ("x LIKE '%_%' ESCAPE '%'", "_ab", True),
+        ("x LIKE '%_%' ESCAPE '%'", "ab", False),
+        ("x LIKE '_a__' ESCAPE '_'", "xa_", True),
+        ("x LIKE '_a__' ESCAPE '_'", "xab", False),
+        ("x LIKE 'a!b' ESCAPE '!'", "ab", True),
         ("x LIKE 'a%b'", "a\nb", True),
         ("x LIKE '_'", "\n", True),
         ("x LIKE 'a.c'", "abc", False),
@@ -211,6 +265,13 @@ def test_numeric_literals_take_javas_forms(spelling: str, value: float) -> None:
         ("x = 9007199254740993", 9007199254740992.0, False),
         ("x > 9007199254740992.0", 9007199254740993, True),
         ("x = 0", -0.0, True),
+        ("x / 1 = 9007199254740993", 9007199254740993, True),
+        ("x / 7 = 1317624576693539401", 2**63 - 1, True),
+        ("x / 2 = 4.611686018427388e18", 2**63 - 1, True),
+        ("x / -1 IS NULL", -(2**63), True),
+        ("x / -2 = 4611686018427387904", -(2**63), True),
+        ("x / 0 IS NULL", 5, True),
+        ("x * 1e308 * 10 IS NULL", 5, True),
     ],
 )
 def test_strings_patterns_and_exact_numbers(expression: str, value: object, expected: bool) -> None:
@@ -244,7 +305,30 @@ def test_strings_patterns_and_exact_numbers(expression: str, value: object, expe
         ("x IN ('b', 'a', 'b')", "x IN ('a', 'b')"),
         ("x IN ('a')", "x = 'a'"),
         ("x BETWEEN 1 AND 2", "x <= 2 AND x >= 1"),
-        ("x NOT BETWEEN 1 AND 2", "x < 1 OR x > 2"),
+        ("x NOT BETWEEN 1 AND 2", "NOT (x <= 2 AND x >= 1)"),
+        ("x / 2 = 2.5", "x / 2 = 2.5"),
+        ("x = 7 / 2", "x = 3.5"),
+        ("x = 8 / 2", "x = 4"),
+        ("x / y / z > 1", "x / y / z > 1"),
+        ("x / (y / z) > 1", "x / (y / z) > 1"),
+        ("x IN (1 + 1, -1)", "x IN (-1, 2)"),
+        ("x IN (y, 'b', z + 1, 'a')", "x IN ('a', 'b', y, z + 1)"),
+        ("x IN (y)", "x = y"),
+        ("'a' IN (y, z, 'b')", "'a' IN (y, z)"),
+        ("'a' IN (y, 'a')", "TRUE"),
+        ("5 IN (5, 6)", "TRUE"),
+        ("x + 1 IN (2.0, 3)", "x + 1 IN (2, 3)"),
+        ("x + 1 NOT IN (y, 3)", "NOT x + 1 IN (3, y)"),
+        ("'ab' LIKE 'a%' AND x = 1", "x = 1"),
+        ("x + 1 LIKE 'a%'", "x + 1 = ''"),
+        ("5 IS NOT NULL", "TRUE"),
+        ("-x IS NULL", "0 - x IS NULL"),
+        ("x + 1 IS NOT NULL", "x + 1 IS NOT NULL"),
+        ("(x = 1) IS NULL", "x IS NULL"),
+        ("(x > y + 1) IS NULL", "x IS NULL OR y + 1 IS NULL"),
+        ("(NOT (x OR y)) IS NULL", "(x = TRUE OR y = TRUE) IS NULL"),
+        ("NOT ((x = 1 AND y = 2) IS NULL)", "(x = 1 AND y = 2) IS NOT NULL"),
+        ("(x IN (1, y)) IS NULL", "(x IN (1, y)) IS NULL"),
         ("x LIKE 'abc%'", "x PREFIX 'abc'"),
         ("x LIKE 'abc'", "x = 'abc'"),
         (r"x LIKE '%!%' ESCAPE '!'", r"x LIKE '%\%' ESCAPE '\'"),
@@ -275,5 +359,6 @@ def test_one_canonical_text(written: str, canonical: str) -> None:
 
 def test_what_differs_in_meaning_is_not_equal() -> None:
     different = ["x / 2 = 1", "x / 2.0 = 1", "x = 1", "x = TRUE", "x = '1'", "NOT (x < 5)", "x >= 5", "x < 5", "TRUE"]
+    different += ["x IN (y, z)", "x IN (y, 'z')", "x + 1 IS NULL", "x + 1.0 IS NULL"]
     assert len({Selector(text) for text in different}) == len(different)
     assert Selector("x = 1") != "x = 1"

@@ -33,6 +33,14 @@ from gossamer.messages.errors import UsageError
         (attr.price.between(1, 5), "price BETWEEN 1 AND 5"),
         (attr.x.is_null(), "x IS NULL"),
         (attr.x.is_not_null(), "HAS x"),
+        ((attr.x + 1).is_null(), "x + 1 IS NULL"),
+        ((attr.x / attr.y).is_not_null(), "x / y IS NOT NULL"),
+        (((attr.x == 1) | (attr.y == 2)).is_null(), "(x = 1 OR y = 2) IS NULL"),
+        ((attr.x + 1).in_([2, attr.y, "a"]), "x + 1 IN (2, y, 'a')"),
+        (attr.x.in_([attr.y]), "x = y"),
+        ((attr.x + 1).like("a%"), "x + 1 LIKE 'a%'"),
+        ((attr.x + 1).prefix("a"), "x + 1 PREFIX 'a'"),
+        (~attr.x.between(1, 2), "x NOT BETWEEN 1 AND 2"),
         (attr.tags.contains("x"), "'x' IN tags"),
         (attr["order.id"] == 5, "order.id = 5"),
         (attr["odd name"] == 5, '"odd name" = 5'),
@@ -226,6 +234,7 @@ def test_attributes_that_an_event_can_carry() -> None:
     [
         ("", set()),
         ("a = 1 AND NOT (b > c + d * 2)", {"a", "b", "c", "d"}),
+        ("a IN (b, 'x', c / d) AND e + 1 IS NULL AND (f = 1 OR g = h) IS NOT NULL", set("abcdefgh")),
         ("e IN ('x', 'y') OR 'z' IN f OR g LIKE 'h%' OR i LIKE '%j_' OR k IS NULL", {"e", "f", "g", "i", "k"}),
     ],
 )
