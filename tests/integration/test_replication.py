@@ -300,3 +300,23 @@ def test_an_update_of_several_items_is_not_cut_by_a_change_of_view() -> None:
                 await asyncio.sleep(0.02)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("order", ["fifo", "total"])
+def test_an_update_that_a_later_one_obsoletes_returns_when_that_is_applied(order: str) -> None:
+    async def main() -> None:
+        primary, backup = gossamer.PrimaryBackup(), gossamer.PrimaryBackup()
+        first, second = sorted(addresses(2))
+        async with AsyncExitStack() as stack:
+            await asyncio.gather(
+                stack.enter_async_context(primary.join("g", listen=first, peers=[second], order=order)),
+                stack.enter_async_context(backup.join("g", listen=second, peers=[first], order=order)),
+            )
+
+            async def update(number: int) -> None:
+                await primary.update({"x": number}, timeout=10)
+                assert primary.items["x"] >= number
+
+            await asyncio.gather(*map(update, range(100)))
+
+    asyncio.run(main())
