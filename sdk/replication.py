@@ -196,8 +196,8 @@ class PrimaryBackup(_Replica):
     one has delivered the same, the next one takes over with exactly what the others have: `took_over` is called. An
     update of several items is applied by all or (when the primary died before its COMMIT) by none. An update obsoletes
     earlier ones of its items, so that a backup that is behind skips them; each state that it shows is one that the
-    primary was in (sdk/items.py). Updates, and `read()` at the primary, are linearizable; `items` of a backup may be
-    behind.
+    primary was in (sdk/items.py). With uniform agreement, the default, updates and `read()` are linearizable; `items`
+    of a backup may be behind.
     """
 
     def __init__(self, took_over: Callable[[], None] | None = None) -> None:
