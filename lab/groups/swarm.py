@@ -2,9 +2,10 @@
 protocol.
 
 Up to as many members crash as the protocol promises to stand, some of them between two sends; links lose, delay and
-reorder; members are silent for so long that they are wrongly expelled. Then everything is healed, and whoever is still
-in must have what it should. What is promised less of is drawn less wildly: without uniform agreement the papers'
-promises are about members that fail no more than the resilience allows, and wrong expulsions count as failures.
+reorder; members are silent for so long that they are wrongly expelled. A view may change in trouble (`Change`). Then
+everything is healed, and whoever is still in must have what it should. What is promised less of is drawn less wildly:
+without uniform agreement the papers' promises are about members that fail no more than the resilience allows, and wrong
+expulsions count as failures.
 """
 
 import random

@@ -67,6 +67,24 @@ def test_a_seed_is_a_run() -> None:
     assert swarm.draw(7, "urgc").protocol == "urgc"
 
 
+def test_a_change_of_view_in_trouble_leaves_the_rest_of_a_plan_as_it_was() -> None:
+    """Old seeds keep their meaning: a change is drawn from a generator of its own."""
+    assert str(swarm.draw(3, "views")) == (
+        "seed 3: protocol=views members=5 uniform=True batch=1 subrun_ms=20.0 silence=8 messages=54 every_ms=1.0 "
+        "loss=0.0 duplicate=0.05 delay_ms=0.5 straggle=0.02 silences=2 order=causal joins=0 leaves=0 excludes=0 "
+        "crashes=1 crash_copies=(-1,) aim= keys=2 wire=False change=None"
+    )
+    drawn = [swarm.draw(seed, "views").change for seed in range(100)]
+    assert 50 <= sum(change is not None for change in drawn) <= 70
+    assert swarm.draw(0, "urgc").change is None
+
+
+def test_nearly_all_changes_of_view_in_trouble_leave_a_majority() -> None:
+    """Otherwise liveness would not be checked."""
+    outcomes = [swarm.run(seed, "views") for seed in range(20)]
+    assert sum(outcome.stood for outcome in outcomes) >= 19
+
+
 # The exhaustive small model -----------------------------------------------------------------------------------------
 
 THREE = ("a", "b", "c")
