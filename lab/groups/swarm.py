@@ -397,7 +397,7 @@ def check(world: World, plan: Plan, settled: bool) -> None:
     if plan.order == "total":
         checkers.check_total_order(world, plan.uniform or plan.protocol == "views")
     elif plan.order == "causal":
-        checkers.check_causal(world)
+        checkers.check_causal(world, settled)
         checkers.check_discarded(world)
     checkers.check_agreement(world, plan.uniform, settled)
     if settled:
