@@ -17,7 +17,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal
@@ -26,7 +26,7 @@ from gossamer.broker.addresses import check_peer
 from gossamer.messages.errors import BufferFull, ConnectionLost, GossamerError, Timeout, UsageError
 from gossamer.messages.event import Attributes, Content, Event, Head, check_sizes, is_plain
 from gossamer.messages.ids import EventId, NodeId
-from gossamer.protocol.annotator import Annotator, Scope
+from gossamer.protocol.annotator import Annotator, Part, Scope
 from gossamer.protocol.groups.effects import (
     Deliver,
     Discarded,
@@ -153,6 +153,18 @@ class Member:
             )
         self._runtime.submit(Multicast((content,), names))
         return EventId(self.stream, seq)
+
+    def transaction_nowait(self, parts: Sequence[Part]) -> EventId:
+        """Multicast parts and their COMMIT, all in one view, and return the id of the COMMIT (000 §3.4.3).
+
+        The COMMIT obsoletes earlier ones, and earlier events of its parts' keys; nothing obsoletes a part before that.
+        """
+        self._check()
+        if self.pending + len(parts) >= PENDING_MAX:
+            raise BufferFull(f"{self.pending} messages are under way")
+        contents = self._annotator.transaction(parts, time_ns=time.time_ns())
+        self._runtime.submit(Multicast(contents))
+        return EventId(self.stream, self._annotator.next - 1)
 
     @property
     def pending(self) -> int:

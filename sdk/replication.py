@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
-import msgspec
-
 from gossamer.messages.errors import ConnectionLost, GossamerError, Timeout, UsageError
 from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import EventId
+from gossamer.protocol.annotator import Part
+from gossamer.sdk.items import Items
 from gossamer.sdk.member import Member, View, join
 
 
@@ -194,19 +194,22 @@ class PrimaryBackup(_Replica):
 
     The first member of the view is the primary. When it fails the view changes, and since everyone who is in the new
     one has delivered the same, the next one takes over with exactly what the others have: `took_over` is called. An
-    update of several items is applied at its COMMIT, by all or (when the primary died before it) by none.
+    update of several items is applied by all or (when the primary died before its COMMIT) by none. An update obsoletes
+    earlier ones of its items, so that a backup that is behind skips them; each state that it shows is one that the
+    primary was in (sdk/items.py). With uniform agreement, the default, updates and `read()` are linearizable; `items`
+    of a backup may be behind.
     """
 
     def __init__(self, took_over: Callable[[], None] | None = None) -> None:
         super().__init__()
-        self.items: dict[str, Any] = {}
-        self._parts: dict[int, list[tuple[str, Any]]] = {}
-        """Of operations that are not committed, in order."""
-        self._operation = 0
+        self._items = Items()
         self._took_over = took_over
         self._was_primary = False
-        self._singles: dict[str, EventId] = {}
-        """The last update of each item that came by itself."""
+
+    @property
+    def items(self) -> dict[str, Any]:
+        """The items as of the last operation that is applied here."""
+        return self._items.values
 
     def join(self, group: str, **options: Any) -> Any:
         """`async with store.join("name", listen=..., peers=[...]) as store`; the options are those of
@@ -221,59 +224,56 @@ class PrimaryBackup(_Replica):
         return view is not None and view.members[0] == self.member.id
 
     async def update(self, items: dict[str, Any], timeout: float | None = None) -> None:
-        """Change items, all or none; only the primary may. Returns when it cannot be lost."""
-        if not self.is_primary:
-            raise UsageError("only the primary, the first member of the view, may update")
+        """Change items, all or none, and return when the change cannot be lost.
+
+        Raises:
+            UsageError: this replica is not the primary.
+            Timeout: the change was not applied in time; it may still be.
+        """
+        self._check_primary("update")
         if not items:
             return
-        member = self.member
-        if len(items) == 1:
-            # One item by itself: it obsoletes the last value of that item, if that came by itself as well (000 §3.4.2).
-            ((name, value),) = items.items()
-            before = self._singles.get(name)
-            id = member.multicast_nowait(
-                {"item": name}, msgspec.json.encode(value), obsoletes=() if before is None else (before,)
-            )
-            self._singles[name] = id
-        else:
-            id = self._transact(items)
-        await self._applied(id, timeout)
+        await self._applied(self._items.issue(items, self._multicast), timeout)
 
-    def _transact(self, items: dict[str, Any]) -> EventId:
-        """Parts and a commit (000 §3.4.3). They obsolete nothing, and nothing obsoletes them: a backup that lacked a
-        part because of a later commit could not tell at which commits in between it is in a state that the primary was
-        in."""
-        self._operation += 1
-        for name, value in items.items():
-            self._singles.pop(name, None)
-            attributes: Attributes = {"item": name, "operation": self._operation}
-            self.member.multicast_nowait(attributes, msgspec.json.encode(value))
-        return self.member.multicast_nowait({"commit": self._operation, "parts": len(items)})
+    async def read(self, name: str, timeout: float | None = None) -> Any:
+        """Return an item's value, None if it was never set, once a majority confirms that this replica is the primary.
+
+        Raises:
+            UsageError: this replica is not the primary.
+            Timeout: no majority answered in time.
+        """
+        self._check_primary("read")
+        await self._applied(self.member.multicast_nowait(self._items.question()), timeout)
+        return self.items.get(name)
+
+    def _multicast(self, parts: list[Part]) -> EventId:
+        if len(parts) > 1:
+            return self.member.transaction_nowait(parts)
+        (part,) = parts
+        return self.member.multicast_nowait(part.attributes, part.body, key=part.key)
+
+    def _check_primary(self, verb: str) -> None:
+        if not self.is_primary:
+            raise UsageError(f"only the primary, the first member of the view, may {verb}")
 
     def _on_event(self, event: Event) -> None:
-        said = event.attributes
-        commit, operation = said.get("commit"), said.get("operation")
-        if isinstance(commit, int):
-            parts = self._parts.pop(commit, [])
-            if len(parts) == said.get("parts"):
-                self.items.update(parts)
-        elif isinstance(operation, int):
-            self._parts.setdefault(operation, []).append((str(said["item"]), msgspec.json.decode(event.body)))
-        else:
-            self.items[str(said["item"])] = msgspec.json.decode(event.body)
-        self._answer(event.id)
+        if self._items.take(event) and event.id is not None and event.id.stream == self.member.stream:
+            for id in [id for id in self._results if id.seq <= event.id.seq]:
+                self._answer(id)
+
+    def _on_omitted(self, id: EventId) -> None:
+        """Wait on: an obsolete update is answered when the event that obsoletes it is applied."""
 
     def _on_view(self, view: View) -> None:
-        # Everyone here has seen the same of the last primary: what it did not commit, nobody will ever apply.
-        self._parts.clear()
-        self._singles.clear()
+        self._items.end_view()
         if self.is_primary and not self._was_primary:
             self._was_primary = True
+            self._items.take_over()
             if view.number > 0 and self._took_over is not None:
                 self._took_over()
 
     def snapshot(self) -> bytes:
-        return msgspec.json.encode(self.items)
+        return self._items.snapshot()
 
     def restore(self, state: bytes) -> None:
-        self.items = msgspec.json.decode(state, type=dict[str, Any])
+        self._items.restore(state)

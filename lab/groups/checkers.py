@@ -11,7 +11,7 @@ sent, it delivers.
 from collections.abc import Iterable
 
 from gossamer.lab.checkers import Violation
-from gossamer.lab.groups.world import SERIAL, Life, World
+from gossamer.lab.groups.world import SERIAL, Life, Seen, World
 from gossamer.messages.event import Head
 from gossamer.messages.ids import EventId
 from gossamer.protocol.groups.effects import Deliver, Discarded, Omit, View
@@ -54,23 +54,32 @@ def check_no_gap(world: World) -> None:
             following[id.stream] = id.seq + 1
 
 
-def check_causal(world: World) -> None:
-    """What a message comes after is delivered before it, or is obsolete."""
+def check_causal(world: World, settled: bool = True) -> None:
+    """What a message comes after is delivered before it, or is obsolete.
+
+    Semantic causal completeness is about the end of a run (000 §4.6): a member that lives then has something that
+    obsoletes each message that it lacks. Before, it is enough that there is something that does.
+    """
     for life in world.lives.values():
         here = {id: at for at, id in enumerate(life.delivered())}
         for id, at in here.items():
             for before in world.sent[id].after:
                 if before in here and here[before] > at:
                     raise Violation("causal order", f"{life.name} delivered {id} before {before}", id)
-                if before not in here and not _replaced(world, before, life.state) and before not in life.state:
+                if before in here or before in life.state:
+                    continue
+                if not _replaced(world, before, life.state if settled and life.alive else world.sent):
                     raise Violation("causal order", f"{life.name} delivered {id} without {before}", id)
 
 
 def check_total_order(world: World, uniform: bool) -> None:
-    """One sequence of which everyone delivered a part without a gap; for latecomers from some point on."""
+    """One sequence of which everyone delivered a part without a gap; for latecomers from some point on.
+
+    A latecomer may go further than the member with the longest part, once that one is gone.
+    """
     lives = [life for life in world.lives.values() if uniform or life.alive]
     sequences = {life.name: _ordered(life) for life in lives}
-    reference = max(sequences.values(), key=len, default=[])
+    reference = [*max(sequences.values(), key=len, default=list[EventId]())]
     place = {id: at for at, id in enumerate(reference)}
     for name, sequence in sequences.items():
         start = None
@@ -78,6 +87,10 @@ def check_total_order(world: World, uniform: bool) -> None:
             if id not in place:
                 if start is None and not any(other in place for other in sequence[at:]):
                     break  # it has nothing in common with the longest: compared below, with the others
+                if start is not None and start + at == len(reference):  # it went on when the others were gone
+                    place[id] = len(reference)
+                    reference.append(id)
+                    continue
                 raise Violation("total order", f"{name} delivered {id}, where others went on without it", id)
             if start is None:
                 start = place[id] - at
@@ -134,9 +147,14 @@ def check_discarded(world: World) -> None:
 
 
 def check_validity(world: World) -> None:
-    """What a member that is still in multicast, it has delivered; once all is settled."""
+    """What a member that is still in multicast, it has delivered; once all is settled.
+
+    An outsider asks the founders to let it in: it may wait for ever if none of them is in any more.
+    """
+    founders = [life for life in world.lives.values() if any(map(_is_first, life.seen))]
+    stranded = bool(founders) and not any(life.alive for life in founders)
     for life in world.lives.values():
-        if life.alive:
+        if life.alive and not (stranded and life.view < 0):
             here = set(life.delivered())
             for id in life.sent:
                 if id not in here and not _replaced(world, id, here):
@@ -223,6 +241,10 @@ def _ordered(life: Life) -> list[EventId]:
         if isinstance(each, Deliver | Omit)
     ]
     return [id for id in found if id is not None]
+
+
+def _is_first(seen: Seen) -> bool:
+    return isinstance(seen, View) and seen.number == 0
 
 
 def _joined_late(life: Life) -> bool:

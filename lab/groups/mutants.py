@@ -10,11 +10,12 @@ from gossamer.lab.groups import swarm
 from gossamer.lab.groups.world import GROUP, Machine
 from gossamer.messages.ids import SEQ_MAX, NodeId
 from gossamer.protocol.groups.consensus import Instance
+from gossamer.protocol.groups.kept import Kept
 from gossamer.protocol.groups.rotation import Settings, active
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Views
-from gossamer.protocol.groups.wire import Cast, Casts, Log, Report, Request, Roll, Run, Span, Value
+from gossamer.protocol.groups.wire import Cast, Casts, Log, Pred, Report, Request, Roll, Run, Span, Value
 
 
 class Mutant(NamedTuple):
@@ -128,6 +129,37 @@ class DeliverBeforeUniform(Views):
         return self._held[origin]
 
 
+class AcknowledgeBeyondThePred(Views):
+    """A blocked member acknowledges messages that its PRED does not hold: its majorities mean nothing to the flush."""
+
+    def _install(self, number: int, members: tuple[NodeId, ...], marks: tuple[int, ...]) -> None:
+        super()._install(number, members, marks)
+        self._kept.__class__ = _Unfrozen
+
+    def _own_pred(self) -> Pred:
+        was = self._preds.get(self._place)
+        pred = super()._own_pred()
+        return pred if was is None else Pred(pred.view, was.held, pred.leave, pred.join)
+
+
+class _Unfrozen(Kept):
+    __slots__ = ()
+
+    def freeze(self) -> None:
+        pass
+
+
+class PurgeBeyondThePred(Views):
+    """A blocked member purges for messages that it holds and its PRED does not."""
+
+    def _track(self) -> None:
+        mine = self._known[self._place]
+        frozen = mine[:]
+        mine[:] = self._held
+        super()._track()
+        mine[:] = frozen
+
+
 class DecideAlone(Views):
     """Consensus without a majority."""
 
@@ -183,10 +215,12 @@ MUTANTS: dict[str, Mutant] = {
     "deliver-before-uniform": Mutant("views", DeliverBeforeUniform),
     "decide-alone": Mutant("views", DecideAlone),
     "ignore-causality": Mutant("views", IgnoreCausality),
+    "acknowledge-beyond-the-pred": Mutant("views", AcknowledgeBeyondThePred),
 }
 RARE: dict[str, Mutant] = {
     "cut-without-everyone": Mutant("urcgc", CutWithoutEveryone),
     "take-from-the-expelled": Mutant("urcgc", TakeFromTheExpelled),
     "purge-before-safe": Mutant("views", PurgeBeforeSafe),
+    "purge-beyond-the-pred": Mutant("views", PurgeBeyondThePred),
 }
 """Those that matter only in a coincidence too rare for random runs: tests/simulation/test_groups.py arranges it."""

@@ -2,29 +2,31 @@
 protocol.
 
 Up to as many members crash as the protocol promises to stand, some of them between two sends; links lose, delay and
-reorder; members are silent for so long that they are wrongly expelled. Then everything is healed, and whoever is still
-in must have what it should. What is promised less of is drawn less wildly: without uniform agreement the papers'
-promises are about members that fail no more than the resilience allows, and wrong expulsions count as failures.
+reorder; members are silent for so long that they are wrongly expelled. A view may change in trouble (`Change`). Then
+everything is healed, and whoever is still in must have what it should. What is promised less of is drawn less wildly:
+without uniform agreement the papers' promises are about members that fail no more than the resilience allows, and wrong
+expulsions count as failures.
 """
 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, cast
 
 from gossamer.lab.checkers import Violation
-from gossamer.lab.faults import Delay, DropIf, Duplicate, Loss, Partition, Straggle
+from gossamer.lab.faults import Copy, Delay, DropIf, Duplicate, Loss, Partition, Sending, Straggle
 from gossamer.lab.groups import checkers
 from gossamer.lab.groups.world import GROUP, Doom, Machine, World
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId
 from gossamer.protocol.groups import seat
+from gossamer.protocol.groups.effects import View
 from gossamer.protocol.groups.inputs import Exclude, Leave
 from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Order, Timing, Views
-from gossamer.protocol.groups.wire import Casts, Data, Decided, Ordered, Propose
+from gossamer.protocol.groups.wire import Casts, Data, Decided, Hello, Message, Ordered, Pred, Propose
 
 Protocol = Literal["urgc", "urcgc", "views"]
 PROTOCOLS: tuple[Protocol, ...] = ("urgc", "urcgc", "views")
@@ -36,6 +38,33 @@ AIMS = {
 }
 HEALED_S = 5.0
 """How long after healing everything must be settled."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of view in trouble: an outsider asks to join while a member that multicasts is about to crash, some of
+    its links are cut, another member is slow, and control messages are lost."""
+
+    at_ms: float
+    """When the outsider asks, before the end of the traffic."""
+    asked: int
+    """How many members hear the outsider in time."""
+    messages: int
+    """Multicast by the doomed member around that moment."""
+    every_ms: float
+    keys: int
+    cut: bool
+    """Whether the doomed member's messages reach only the members that hear the outsider."""
+    deaf: bool
+    """Whether each `Pred` for the doomed member is lost."""
+    slow_ms: float
+    """By how much the messages of one slow member are late."""
+    span_ms: float
+    """How long the links are cut, the slow member is slow and control messages are lost."""
+    control_loss: float
+    """The share of messages other than `Data` that is lost."""
+    crash_after_ms: float
+    """-1: nobody crashes. Nor does anybody if as many crash, leave or are excluded as the first view stands."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +98,7 @@ class Plan:
     while, or their copies "late"; "mute": when what it multicast is lost, and it alone has it."""
     keys: int
     wire: bool
+    change: Change | None = None
 
     def __str__(self) -> str:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seed"}
@@ -82,6 +112,8 @@ class Outcome:
     delivered: int
     alive: int
     violation: Violation | None = None
+    stood: bool = True
+    """Whether a majority of each view lived on, so that liveness was checked."""
 
 
 Make = Callable[[Plan, str, tuple[str, ...]], Machine]
@@ -123,6 +155,27 @@ def draw(seed: int, protocol: Protocol | None = None) -> Plan:
         aim=rng.choice(AIMS[chosen] if wild else ("isolate", "isolate", "late", "mute")) if crashes else "",
         keys=rng.choice((0, 0, 2)),
         wire=rng.random() < 0.3,
+        change=_draw_change(seed, members) if chosen == "views" else None,
+    )
+
+
+def _draw_change(seed: int, members: int) -> Change | None:
+    """From a generator of its own, so that everything else is as it was."""
+    rng = random.Random(f"change/{seed}")
+    if rng.random() < 0.4:
+        return None
+    return Change(
+        at_ms=rng.uniform(50.0, 400.0),
+        asked=rng.randint(1, members - 1),
+        messages=rng.randint(2, 12),
+        every_ms=rng.choice((0.3, 1.0, 3.0, 10.0)),
+        keys=rng.choice((0, 1, 2)),
+        cut=rng.random() < 0.7,
+        deaf=rng.random() < 0.5,
+        slow_ms=rng.choice((0.0, 10.0, 50.0, 100.0, 200.0)),
+        span_ms=rng.uniform(50.0, 300.0),
+        control_loss=rng.choice((0.0, 0.1, 0.3)),
+        crash_after_ms=rng.uniform(1.0, 120.0) if rng.random() < 0.8 else -1.0,
     )
 
 
@@ -164,18 +217,33 @@ def run(seed: int, protocol: Protocol | None = None, factory: Make = make) -> Ou
     _fault(world, plan, rng, names)
     _traffic(world, plan, rng, names)
     _come_and_go(world, plan, rng, names, factory)
+    if plan.change is not None:
+        _change(world, plan, plan.change, names, factory)
     end_s = plan.messages * plan.every_ms / 1_000 + 1.0
-    violation = None
+    if plan.change is not None:
+        end_s = max(end_s, (plan.change.at_ms + plan.change.span_ms) / 1_000 + 1.0)
+    violation, stood = None, True
     try:
         world.run(end_s)
         check(world, plan, settled=False)
         world.rules = []
         world.run(end_s + HEALED_S)
-        check(world, plan, settled=True)
+        stood = plan.change is None or _stood(world)
+        check(world, plan, settled=stood)
     except Violation as found:
         violation = found
     delivered = sum(len(life.delivered()) for life in world.lives.values())
-    return Outcome(plan, len(world.sent), delivered, sum(life.alive for life in world.lives.values()), violation)
+    alive = sum(life.alive for life in world.lives.values())
+    return Outcome(plan, len(world.sent), delivered, alive, violation, stood)
+
+
+def _stood(world: World) -> bool:
+    """Whether a majority of each view lives, or went on to the next view: members may also be expelled wrongly."""
+    views = {seen.number: seen.members for life in world.lives.values() for seen in life.seen if isinstance(seen, View)}
+    return all(
+        2 * sum(world.lives[name].alive or world.lives[name].view > number for name in members) > len(members)
+        for number, members in views.items()
+    )
 
 
 def _fault(world: World, plan: Plan, rng: random.Random, names: tuple[str, ...]) -> None:
@@ -245,6 +313,46 @@ def _come_and_go(world: World, plan: Plan, rng: random.Random, names: tuple[str,
         world.at(rng.uniform(0, span_s), world.tell, rng.choice(names), Exclude(name))
 
 
+def _change(world: World, plan: Plan, change: Change, names: tuple[str, ...], factory: Make) -> None:
+    rng = random.Random(f"change/run/{plan.seed}")
+    doomed, *others = rng.sample(names, len(names))
+    asked = others[: change.asked]
+    slow = rng.choice(others)
+    at_s, span_s = change.at_ms / 1_000, change.span_ms / 1_000
+    start_s = at_s - rng.uniform(0.0, span_s)
+    stop_s = start_s + span_s
+
+    def trouble(sending: Sending, copies: list[Copy]) -> list[Copy]:
+        message = cast(Message, sending.message)
+        if isinstance(message, Hello):
+            return [(to, late_s) for to, late_s in copies if to in asked or sending.now_s > stop_s + 0.2]
+        if not start_s <= sending.now_s < stop_s:
+            return copies
+        if change.cut and sending.sender == doomed:
+            copies = [copy for copy in copies if copy[0] in asked]
+        if change.deaf and isinstance(message, Pred):
+            copies = [copy for copy in copies if copy[0] != doomed]
+        if change.control_loss and not isinstance(message, Data):
+            copies = [copy for copy in copies if rng.random() >= change.control_loss]
+        if sending.sender == slow:
+            copies = [(to, late_s + change.slow_ms / 1_000) for to, late_s in copies]
+        return copies
+
+    world.rules.append(trouble)
+    first_s = at_s - rng.uniform(0.0, change.messages * change.every_ms / 1_000)
+    for number in range(change.messages):
+        key = rng.choice((*"xy"[: change.keys], None))
+        world.at(max(0.0, first_s + number * change.every_ms / 1_000), _say, world, doomed, key)
+    world.at(at_s, _join, world, plan, "w", names, factory)
+    if change.crash_after_ms >= 0 and plan.crashes + plan.leaves + plan.excludes < (plan.members - 1) // 2:
+        world.at(at_s + change.crash_after_ms / 1_000, world.crash, doomed)
+
+
+def _say(world: World, name: str, key: str | None) -> None:
+    if world.lives[name].alive:
+        world.multicast(name, Content(key=key))
+
+
 def _join(world: World, plan: Plan, name: str, names: tuple[str, ...], factory: Make) -> None:
     world.add(name, factory(plan, name, names))
 
@@ -289,13 +397,13 @@ def check(world: World, plan: Plan, settled: bool) -> None:
     if plan.order == "total":
         checkers.check_total_order(world, plan.uniform or plan.protocol == "views")
     elif plan.order == "causal":
-        checkers.check_causal(world)
+        checkers.check_causal(world, settled)
         checkers.check_discarded(world)
     checkers.check_agreement(world, plan.uniform, settled)
     if settled:
         checkers.check_validity(world)
         tame = plan.loss == plan.straggle == plan.silences == plan.excludes == 0 and plan.aim != "isolate"
-        if tame and plan.joins == 0:
+        if tame and plan.joins == 0 and plan.change is None:
             for life in world.lives.values():
                 if life.out not in ("", "left"):
                     raise Violation("liveness", f"{life.name} is out without a fault of its own: {life.out}")

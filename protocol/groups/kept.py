@@ -2,6 +2,9 @@
 
 What everyone holds is *stable*, and need not be kept. What a majority holds is *safe*, and may take the place of what
 it obsoletes (000 §4.3.2); why not before stands in protocol/groups/views.py.
+
+A member *acknowledges* the messages that it holds, until its PRED is frozen; from then on it acknowledges its PRED. So
+each acknowledgement is kept by the flush, and a majority of acknowledgements is a promise about the next view.
 """
 
 from collections.abc import Callable
@@ -19,8 +22,8 @@ class Kept:
     """Lists have a place for each member of the view."""
 
     __slots__ = (
-        "_arrived", "_place", "_purger", "_safe_seen", "_streams", "delivered", "gone", "held", "known", "moved",
-        "relates", "store",
+        "_arrived", "_frozen", "_place", "_purger", "_safe_seen", "_streams", "delivered", "gone", "held", "known",
+        "moved", "relates", "store",
     )  # fmt: skip
 
     def __init__(self, streams: tuple[StreamId, ...], place: int, marks: tuple[int, ...]) -> None:
@@ -33,7 +36,8 @@ class Kept:
         self.gone = list(marks)
         """Up to here everyone has it."""
         self.known = [list(marks) for _ in marks]
-        """What everyone is known to hold."""
+        """How far each member, this one among them, has acknowledged everyone's messages."""
+        self._frozen = False
         self.moved = True
         """Whether anybody holds more, or we delivered more, since `track` last looked."""
         self.relates = False
@@ -80,8 +84,19 @@ class Kept:
         self.store[origin].update(zip(range(first, first + len(casts)), casts, strict=True))
 
     def _reach(self, origin: int, last: int) -> None:
-        self.held[origin] = self.known[self._place][origin] = last
+        self.held[origin] = last
+        if not self._frozen:
+            self.known[self._place][origin] = last
         self.moved = True
+
+    def freeze(self) -> None:
+        """Acknowledge nothing more in this view: this member's PRED says how far it holds everyone's messages."""
+        self._frozen = True
+
+    @property
+    def acknowledged(self) -> tuple[int, ...]:
+        """How far this member tells others that it holds everyone's messages."""
+        return tuple(self.known[self._place])
 
     def hear(self, place: int, held: tuple[int, ...]) -> None:
         """A member tells what it holds: of our own messages no more than there are."""

@@ -22,6 +22,12 @@ all that it does not suspect, a member proposes to consensus: deliver up to thes
 marks are the highest of those that will be in it. So the flush and the view are one decision, and a view is installed
 only by who has delivered what belongs before it. Without a majority nothing is decided: a minority stops, and says so.
 
+A `Pred` is frozen. 000 Fig. 4.3 (t2) has a blocked member accept nothing. Here it accepts the messages that the flush
+may need, since `Pred` carries marks and not messages, but it acknowledges none of them: until the next view its
+heartbeats say what its `Pred` says. So whatever a majority acknowledged is in a `Pred` of every majority, and in the
+marks. Without that, a message could be safe, be delivered or take the place of another, and yet be left out by the
+flush.
+
 Purging. What is held for others may be given up for something that obsoletes it once that is safe, and not before: of
 m1 m2 m3 with m1 ⊏ m3, a sender that gave up m1 for m3, sent m2 and died would leave its receivers with m2 alone, a
 state that never was (000 §4.3.2). And it is done within a view, since each view ends complete. Under total order, what
@@ -265,7 +271,10 @@ class Views:
 
     def _send_status(self) -> None:
         self._ack_at = NEVER
-        self._send(self._others(), Status(self.view, tuple(self._held), self._decisions.count))
+        self._send(self._others(), self._status())
+
+    def _status(self) -> Status:
+        return Status(self.view, self._kept.acknowledged, self._decisions.count)
 
     # Messages -------------------------------------------------------------------------------------------------------
 
@@ -290,7 +299,7 @@ class Views:
             self._on_past(sender, message)
         elif message.view > self.view:
             # We have not heard how this view ended; whoever has, tells us when it hears where we are.
-            self._send((sender,), Status(self.view, tuple(self._held), self._decisions.count))
+            self._send((sender,), self._status())
         elif sender in self.members:
             self._here[sender] = None
             self._on_current(self.members.index(sender), message)
@@ -341,9 +350,10 @@ class Views:
 
     def _on_status(self, place: int, held: tuple[int, ...], decided: int) -> None:
         self._kept.hear(place, held)
-        # What was sent two ticks ago and is not there is lost.
+        # What was sent two ticks ago and is not there is lost. While the view changes, members ask for what they need:
+        # an acknowledgement is frozen then, and does not tell what is there.
         first, last = self._known[place][self._place] + 1, self._sent_before[0]
-        if first <= last:
+        if first <= last and not self._blocked:
             self._send_data(place, Span(self._place, first, min(last, first + DATA_MAX - 1)))
         for number, value in self._decisions.hear(place, decided):
             self._send((self.members[place],), Decided(self.view, number, value))
@@ -593,9 +603,11 @@ class Views:
             if first <= last:
                 # Of those that are not suspected, who has most; the sender itself, if it is one of them.
                 able = [p for p in range(len(self.members)) if p != self._place and not self.suspects(p)]
-                if able:
-                    best = max(able, key=lambda place: (min(self._known[place][origin], last), place == origin))
-                    asked.setdefault(best, []).append(Span(origin, first, last))
+                best = max(able, key=lambda place: (min(self._known[place][origin], last), place == origin), default=0)
+                # Frozen acknowledgements do not tell who got the messages since: without a known holder, ask all.
+                known = not self._blocked or self._known[best][origin] >= last
+                for place in [best] if able and known else able:
+                    asked.setdefault(place, []).append(Span(origin, first, last))
         for place, spans in asked.items():
             self._asked_at = self._now
             self._send((self.members[place],), Lack(self.view, tuple(spans)))
@@ -606,14 +618,13 @@ class Views:
         """Stop, and tell everyone what is here."""
         if not self._blocked:
             self._blocked = True
+            self._kept.freeze()
             self._ask()
         self._preds[self._place] = self._own_pred()
         self._send_pred()
 
     def _own_pred(self) -> Pred:
-        was = self._preds.get(self._place)
-        held = was.held if was is not None else tuple(self._held)
-        return Pred(self.view, held, tuple(self._leave), tuple(self._join))
+        return Pred(self.view, self._kept.acknowledged, tuple(self._leave), tuple(self._join))
 
     def _send_pred(self) -> None:
         self._send(self._others(), self._preds[self._place])
@@ -642,10 +653,7 @@ class Views:
         ]
         if waited or len(present) < self._quorum:
             return None
-        marks = tuple(
-            max(self._delivered[origin], *(self._preds[place].held[origin] for place in present))
-            for origin in range(len(self.members))
-        )
+        marks = tuple(map(max, self._delivered, *(self._preds[place].held for place in present)))
         if any(map(int.__lt__, self._held, marks)):
             return None  # first it must be here: what we propose we can give to others
         stay = [self.members[place] for place in present if self.members[place] not in self._leave]

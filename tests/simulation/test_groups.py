@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from gossamer.lab.checkers import Violation
-from gossamer.lab.faults import DropIf, Partition
+from gossamer.lab.faults import Copy, DropIf, Partition, Sending
 from gossamer.lab.groups import checkers, swarm
 from gossamer.lab.groups.model import Model, explore
 from gossamer.lab.groups.mutants import MUTANTS, RARE
@@ -15,11 +15,12 @@ from gossamer.lab.swarm import seeds
 from gossamer.messages.event import Content
 from gossamer.protocol.groups import kept
 from gossamer.protocol.groups.effects import Stalled
+from gossamer.protocol.groups.inputs import Received
 from gossamer.protocol.groups.rotation import Settings
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Order, Timing, Views
-from gossamer.protocol.groups.wire import Agreed, Casts, Data, Decided, Message, Ordered, Recover, Status
+from gossamer.protocol.groups.wire import Agreed, Casts, Data, Decided, Hello, Message, Ordered, Pred, Recover, Status
 
 Kind = type[Urgc] | type[Urcgc]
 
@@ -64,6 +65,24 @@ def test_the_swarm_catches_some_mutants_quickly(name: str) -> None:
 def test_a_seed_is_a_run() -> None:
     assert swarm.run(7) == swarm.run(7)
     assert swarm.draw(7, "urgc").protocol == "urgc"
+
+
+def test_a_change_of_view_in_trouble_leaves_the_rest_of_a_plan_as_it_was() -> None:
+    """Old seeds keep their meaning: a change is drawn from a generator of its own."""
+    assert str(swarm.draw(3, "views")) == (
+        "seed 3: protocol=views members=5 uniform=True batch=1 subrun_ms=20.0 silence=8 messages=54 every_ms=1.0 "
+        "loss=0.0 duplicate=0.05 delay_ms=0.5 straggle=0.02 silences=2 order=causal joins=0 leaves=0 excludes=0 "
+        "crashes=1 crash_copies=(-1,) aim= keys=2 wire=False change=None"
+    )
+    drawn = [swarm.draw(seed, "views").change for seed in range(100)]
+    assert 50 <= sum(change is not None for change in drawn) <= 70
+    assert swarm.draw(0, "urgc").change is None
+
+
+def test_nearly_all_changes_of_view_in_trouble_leave_a_majority() -> None:
+    """Otherwise liveness would not be checked."""
+    outcomes = [swarm.run(seed, "views") for seed in range(20)]
+    assert sum(outcome.stood for outcome in outcomes) >= 19
 
 
 # The exhaustive small model -----------------------------------------------------------------------------------------
@@ -353,6 +372,104 @@ def test_no_view_is_installed_without_what_was_delivered_before_it() -> None:
     assert [len(world.lives[name].delivered()) for name in "bc"] == [1, 1]
     with pytest.raises(Violation):
         checkers.check_views(last_view(MUTANTS["install-without-flush"].machine))
+
+
+CHECKED: list[tuple[Order, bool]] = [
+    (order, uniform) for order in ("fifo", "causal", "total") for uniform in (True, False)
+]
+
+
+def judge_views(world: World, order: Order, uniform: bool) -> None:
+    assert not world.peer_errors
+    checkers.check_integrity(world)
+    checkers.check_fifo(world)
+    checkers.check_views(world)
+    checkers.check_fifo_completeness(world)
+    if order == "total":
+        checkers.check_total_order(world, uniform=True)
+    checkers.check_agreement(world, uniform, settled=True)
+    checkers.check_validity(world)
+
+
+def three(kind: type[Views], order: Order, uniform: bool) -> World:
+    world = World()
+    for name in THREE:
+        world.add(name, kind(GROUP, name, THREE, order=order, uniform=uniform, timing=Timing()))
+    return world
+
+
+def ask_to_join(world: World, name: str) -> None:
+    world.tell(name, Received("d", Hello(("d",))))
+
+
+def purged_while_blocked(kind: type[Views], order: Order, uniform: bool) -> World:
+    """a multicasts x=1, y, x=2. b is slow, and nothing of this reaches it; c is asked to let d in before it gets x=2,
+    and a dies. If a or c takes the acknowledgement of c for x=2 into account, x=1 is purged for it, and b gets y
+    alone."""
+    world = three(kind, order, uniform)
+
+    def stuck(sending: Sending, copies: list[Copy]) -> list[Copy]:
+        if not 0.1 <= sending.now_s < 0.5:
+            return copies
+        slow_s = 0.25 if sending.sender == "b" else 0.0
+        return [(to, late_s + slow_s) for to, late_s in copies if (sending.sender, to) != ("a", "b")]
+
+    world.rules.append(stuck)
+    world.at(0.11, world.multicast, "a", Content(key="x"))
+    world.at(0.11, world.multicast, "a")
+    world.at(0.30, ask_to_join, world, "c")
+    world.at(0.3005, world.multicast, "a", Content(key="x"))  # before a hears that c has stopped
+    world.at(0.42, world.crash, "a")
+    world.run(5.0)
+    return world
+
+
+@pytest.mark.parametrize(("order", "uniform"), CHECKED)
+def test_nothing_is_purged_for_a_message_that_the_flush_leaves_out(order: Order, uniform: bool) -> None:
+    """000 Fig. 4.3, t2. Under total order the members decide on x=2 during the change, so that it makes no difference
+    there; the swarm finds runs in which it does."""
+    world = purged_while_blocked(Views, order, uniform)
+    judge_views(world, order, uniform)
+    assert [life.name for life in world.lives.values() if life.alive] == ["b", "c"]
+    if order != "total":
+        assert [id.seq for id in world.lives["b"].delivered()] == [0, 1]
+        for broken in (MUTANTS["acknowledge-beyond-the-pred"], RARE["purge-beyond-the-pred"]):
+            with pytest.raises(Violation, match="view synchrony"):
+                judge_views(purged_while_blocked(broken.machine, order, uniform), order, uniform)
+
+
+def delivered_while_blocked(kind: type[Views], order: Order) -> World:
+    """c is asked to let d in, and its PRED to a is lost. a multicasts, hears from c that it has the message, delivers
+    it, and dies; nothing of it reaches b."""
+    world = three(kind, order, True)
+    lost: list[float] = []
+
+    def rule(sending: Sending, copies: list[Copy]) -> list[Copy]:
+        kept: list[Copy] = []
+        for to, late_s in copies:
+            if (sending.sender, to) == ("c", "a") and isinstance(sending.message, Pred) and not lost:
+                lost.append(sending.now_s)
+            elif sending.now_s < 0.112 or (sending.sender, to) != ("a", "b"):
+                slow = sending.sender == "b" and 0.112 <= sending.now_s < 0.5
+                kept.append((to, late_s + (0.1 if slow else 0.0)))
+        return kept
+
+    world.rules.append(rule)
+    world.at(0.1115, world.multicast, "a")
+    world.at(0.31, ask_to_join, world, "c")
+    world.at(0.3105, world.multicast, "a")
+    world.at(0.320, world.crash, "a")
+    world.run(5.0)
+    assert len(lost) == 1
+    return world
+
+
+@pytest.mark.parametrize("order", ["fifo", "causal"])
+def test_nothing_is_delivered_that_the_flush_leaves_out(order: Order) -> None:
+    """000 §4.5: one lost PRED and a crash; nothing is obsolete."""
+    judge_views(delivered_while_blocked(Views, order), order, True)
+    with pytest.raises(Violation, match="uniform agreement"):
+        judge_views(delivered_while_blocked(MUTANTS["acknowledge-beyond-the-pred"].machine, order), order, True)
 
 
 def judge(world: World) -> None:
