@@ -34,7 +34,7 @@ from gossamer.protocol.inputs import Consult
 from gossamer.protocol.replay import Missing, Replay
 
 LOG_BYTES_MAX = 64 * 2**20
-PURGED = "purged on a saturated link, and there is no logger"
+PURGED = "purged on a saturated link, and not logged"
 
 Lose = Callable[[Subscriber, StreamId, int, int, int, str], None]
 
@@ -262,6 +262,10 @@ class CatchingUp:
                 group.behind[subscriber.key] = None
                 self.attach(group, subscriber)
         self._read_from_loggers(group, [each for each in owed if each.at is not None])
+        for subscriber in owed:
+            assert subscriber.reading is not None
+            for hole in packet.holes:
+                subscriber.reading.owed.setdefault(packet.stream, []).append((hole.first, hole.last))
 
     def _read_from_loggers(self, group: Audience, subscribers: list[Subscriber]) -> None:
         """These cannot go on from where they are in the log."""
@@ -364,6 +368,8 @@ class CatchingUp:
         if piece.stretch.kind == RELATED and group.plain is not None:
             self._leave_plain(group, group.plain)
         feed = subscriber.feed
+        for first, last in reading.unpaid(piece.stretch) if reading.owed else ():
+            self._lose(subscriber, piece.stretch.stream, first, last, last - first + 1, PURGED)
         if feed.patience_s is not None and now - piece.came_at > feed.patience_s:
             feed.purge()
         try:

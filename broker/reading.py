@@ -19,6 +19,7 @@ from gossamer.messages.session import Reached
 from gossamer.messages.wire import PAGE_BYTES_MAX, SELECTORS_MAX, Page, Read, Span, Stretch
 from gossamer.protocol.delivery import Arrival, Intake, arrival_of, slot_of
 from gossamer.protocol.inputs import Consult
+from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.replay import Missing, Replay
 from gossamer.protocol.shown import Shown
 from gossamer.protocol.transactions import Assembler
@@ -46,7 +47,7 @@ class Reading:
 
     __slots__ = (
         "_base", "_matching", "ahead", "asked", "began", "bytes", "due_at", "group", "intake", "key", "moves",
-        "offered", "pause_s", "pieces", "ready", "replay", "selector", "tries",
+        "offered", "owed", "pause_s", "pieces", "ready", "replay", "selector", "tries",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +61,8 @@ class Reading:
         """None: all that is to be read was at hand."""
         self.offered: dict[StreamId, int] = {}
         """The last seq of each stream that was made ready since then; what comes again is left out."""
+        self.owed: dict[StreamId, list[tuple[int, int]]] = {}
+        """Events that a saturated link purged on their way here: the logger has them, or they are lost."""
         self.ahead: dict[StreamId, int] = {}
         """Of the streams that were read further than the broker has delivered them, the last seq."""
         self.began: Reached | None = None
@@ -144,6 +147,15 @@ class Reading:
         self._matching.update(event.id for event, _, matching in events if matching and event.id is not None)
         sized = [(event, size) for event, size, _ in events]
         self._pass(stream, self.intake.on_run(stream, sized, stretch.holes), None if piece.newest else stretch.last)
+
+    def unpaid(self, stretch: Stretch) -> list[tuple[int, int]]:
+        """What is owed and the log does not have either, up to the end of a stretch: once."""
+        owed = self.owed.pop(stretch.stream, [])
+        if later := [span for span in owed if span[1] > stretch.last]:
+            self.owed[stretch.stream] = later
+        holes = [(hole.first, hole.last) for hole in stretch.holes]
+        asked = IntervalSet(span for span in owed if span[1] <= stretch.last)
+        return [part for hole in holes for part in asked.overlap(*hole)]
 
     def skip(self, missing: Missing) -> None:
         """The first piece will not come."""
