@@ -31,6 +31,7 @@ from gossamer.messages.session import Gap, Reached, Run, encode
 from gossamer.messages.wire import Page, Stretch
 from gossamer.protocol.delivery import Arrival
 from gossamer.protocol.inputs import Consult
+from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.replay import Missing, Replay
 
 LOG_BYTES_MAX = 64 * 2**20
@@ -265,7 +266,7 @@ class CatchingUp:
         for subscriber in owed:
             assert subscriber.reading is not None
             for hole in packet.holes:
-                subscriber.reading.owed.setdefault(packet.stream, []).append((hole.first, hole.last))
+                subscriber.reading.owed.setdefault(packet.stream, IntervalSet()).add(hole.first, hole.last)
 
     def _read_from_loggers(self, group: Audience, subscribers: list[Subscriber]) -> None:
         """These cannot go on from where they are in the log."""

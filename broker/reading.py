@@ -61,7 +61,7 @@ class Reading:
         """None: all that is to be read was at hand."""
         self.offered: dict[StreamId, int] = {}
         """The last seq of each stream that was made ready since then; what comes again is left out."""
-        self.owed: dict[StreamId, list[tuple[int, int]]] = {}
+        self.owed: dict[StreamId, IntervalSet] = {}
         """Events that a saturated link purged on their way here: the logger has them, or they are lost."""
         self.ahead: dict[StreamId, int] = {}
         """Of the streams that were read further than the broker has delivered them, the last seq."""
@@ -150,12 +150,14 @@ class Reading:
 
     def unpaid(self, stretch: Stretch) -> list[tuple[int, int]]:
         """What is owed and the log does not have either, up to the end of a stretch: once."""
-        owed = self.owed.pop(stretch.stream, [])
-        if later := [span for span in owed if span[1] > stretch.last]:
-            self.owed[stretch.stream] = later
-        holes = [(hole.first, hole.last) for hole in stretch.holes]
-        asked = IntervalSet(span for span in owed if span[1] <= stretch.last)
-        return [part for hole in holes for part in asked.overlap(*hole)]
+        owed = self.owed.get(stretch.stream)
+        if owed is None:
+            return []
+        found = [part for hole in stretch.holes for part in owed.overlap(hole.first, hole.last)]
+        owed.remove(0, stretch.last)
+        if not owed:
+            del self.owed[stretch.stream]
+        return found
 
     def skip(self, missing: Missing) -> None:
         """The first piece will not come."""
