@@ -421,7 +421,8 @@ class Deliveries:
             self.catching_up.lag(group, self.subscribers[key], taken)
         now = self._clock()
         for key in dispatch.touched:
-            dispatch.feeds[key].on_time(now)
+            if (feed := dispatch.feeds.get(key)) is not None:  # it may have been touched, and be gone since
+                feed.on_time(now)
         self._waiting |= dispatch.touched
         dispatch.touched.clear()
 

@@ -13,11 +13,13 @@ from gossamer.broker.deliveries import Deliveries
 from gossamer.matching import Selector
 from gossamer.messages.event import Content, Event
 from gossamer.messages.packet import pack
-from gossamer.messages.session import Counts, Gap, Items, Reached, Run, Single, decode_from_broker
+from gossamer.messages.session import Counts, Gap, Items, Reached, Run, Single, Subscribe, decode_from_broker
 from gossamer.protocol.annotator import Annotator, Part
 from gossamer.sdk.subscription import Left, Said, Subscription
 from gossamer.sdk.undecoded import Undecoded
 from gossamer.sdk.waiting import Turns
+
+from .test_deliveries import Consumer
 
 PATIENCE_S = 0.05
 SELECTORS = ["price > 100", "price > 100 AND symbol = 'a'", "", "price <= 100", "symbol = 'b'"]
@@ -246,3 +248,19 @@ def test_a_reader_that_is_behind_ends_in_the_exact_state_and_every_event_is_acco
             await client.end()
 
     asyncio.run(check())
+
+
+def test_a_subscription_that_was_read_to_from_the_log_may_leave() -> None:
+    deliveries, stream, outlet = Deliveries(), "default/~a-1.0", Consumer()
+    annotator = Annotator(stream)
+    deliveries.add(Consumer(), "default", Subscribe(0, "", 100))
+    gone = deliveries.add(outlet, "default", Subscribe(1, "", 0, 1))
+    contents = list(annotator.transaction([Part({"n": n}, key=f"k{n}") for n in range(5)]))
+    deliveries.on_packet(pack(stream, 0, contents))
+    deliveries.grant(gone, 100)
+    deliveries.flush()
+    assert len(outlet.events) == 5
+    deliveries.remove(gone)
+    deliveries.on_packet(pack(stream, len(contents), [annotator.event({"n": 9}, key="k9")]))
+    deliveries.flush()
+    assert len(outlet.events) == 5
