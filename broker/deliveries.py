@@ -442,6 +442,7 @@ class Deliveries:
             for key in group.selectors:
                 subscriber = self.subscribers[key]
                 if subscriber.feed.behind or len(subscriber.feed):
+                    subscriber.feed.on_time(self._clock())
                     self._tell(subscriber, obsoleted=False)
                     continue
                 if subscriber.untold:
