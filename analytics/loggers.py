@@ -28,7 +28,7 @@ def _samples(url: str, patience_s: float = PATIENCE_S) -> dict[str, str | None]:
     try:
         with (
             sync.connect(url, group="$sys", timeout=patience_s) as client,
-            client.subscribe("type = 'sample'", start="latest") as samples,
+            client.subscribe("type = 'sample'", start="last_per_key") as samples,
         ):
             while not found or not known <= found.keys():
                 event = samples.get(max(until - time.monotonic(), 0.01))

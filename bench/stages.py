@@ -121,7 +121,7 @@ def _iterating(run: Run) -> float:
         best = float("inf")
         for _ in range(REPETITIONS):
             sub = Subscription(
-                0, "", buffer=COUNT, policy="eager", order="fifo", notices=False, start=None,
+                0, "", buffer=COUNT, policy="auto", order="fifo", notices=False, start=None,
                 loop=asyncio.get_running_loop(), turns=Turns(), credit=lambda _: None,
                 call=lambda call, *given: call(*given),
             )  # fmt: skip

@@ -32,7 +32,7 @@ class Audience:
 
     __slots__ = (
         "_asking", "attached", "behind", "counters", "dispatch", "index", "intake", "log", "log_bytes", "log_first",
-        "names", "plain", "selectors", "sharing",
+        "names", "plain", "selectors", "sharing", "strict",
     )  # fmt: skip
 
     def __init__(self, counters: Counters) -> None:
@@ -52,6 +52,8 @@ class Audience:
         self.behind: dict[int, None] = {}
         self.attached: dict[int, None] = {}
         """Those of them that the log is kept for."""
+        self.strict: dict[int, None] = {}
+        """Subscriptions that are owed every event, also those that a saturated link purged."""
         self.log: deque[Batch] = deque()
         """What came since somebody is behind."""
         self.log_first = 0

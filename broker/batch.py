@@ -20,7 +20,7 @@ class Batch:
 
     __slots__ = (
         "_arrivals", "_asked", "_events", "_identified", "_sizes", "_slots",
-        "count", "first", "loose", "packet", "size", "stream",
+        "came_at", "count", "first", "loose", "packet", "size", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -34,6 +34,8 @@ class Batch:
         """Events that were `vetted` have no ids yet: they get them when somebody looks at them. Those of a packet that
         are None are without keys and complete, and not decoded so far."""
         self.packet = packet
+        self.came_at = 0.0
+        """When it was put into a log."""
         self._events: list[Event] | None = events
         self._identified = not vetted
         if packet is not None and events is None:

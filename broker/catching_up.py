@@ -5,12 +5,16 @@ came since, shared by all that are behind, and is live again when it has come to
 falls out of it goes on from a logger (broker/reading.py), and comes back to the log when it has read up to there. So
 does whoever begins in the past, or comes from another broker; for those what came lately is kept, and often enough.
 Only in a mesh without loggers is what falls out of the log lost, which is counted, and told (design §4.6).
+
+A subscription that is owed every event (`policy="none"`) reads from a logger as well when a saturated link has purged
+events on their way to this broker: a logger has them, since nothing is purged on the links to loggers.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from time import time_ns
+from itertools import islice
+from time import monotonic
 
 from gossamer.broker.audience import Audience
 from gossamer.broker.batch import Batch
@@ -22,15 +26,16 @@ from gossamer.broker.subscriber import Subscriber
 from gossamer.matching.stretching import KEYED, LOOSE, RELATED
 from gossamer.messages.errors import PeerError
 from gossamer.messages.ids import NodeId, StreamId, finished_streams
+from gossamer.messages.packet import Packet
 from gossamer.messages.session import Gap, Reached, Run, encode
 from gossamer.messages.wire import Page, Stretch
 from gossamer.protocol.delivery import Arrival
 from gossamer.protocol.inputs import Consult
+from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.replay import Missing, Replay
 
 LOG_BYTES_MAX = 64 * 2**20
-STALL_NS = 10**8
-"""Who takes nothing for so long is not given all that it is read, but what is not obsolete of it."""
+PURGED = "purged on a saturated link, and not logged"
 
 Lose = Callable[[Subscriber, StreamId, int, int, int, str], None]
 
@@ -47,6 +52,7 @@ class CatchingUp:
         progress: Progress,
         lose: Lose,
         leave_plain: Callable[[Audience, Plain], None],
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """The subscriptions, their groups, and who of them waits to be sent something, are those of
         broker/deliveries.py; `lose` tells one that some will not come, `leave_plain` that a group's events are not
@@ -58,6 +64,7 @@ class CatchingUp:
         self._progress = progress
         self._lose = lose
         self._leave_plain = leave_plain
+        self._clock = clock
         self._frames = Frames()
         self.readings = Readings()
         self.has_loggers: Callable[[], bool] = lambda: False
@@ -76,6 +83,7 @@ class CatchingUp:
         """Keep what has just come."""
         if group.log:
             group.log[-1].rest()
+        batch.came_at = self._clock()
         group.log.append(batch)
         group.log_bytes += batch.size
         while group.log_bytes > self.log_bytes_max and len(group.log) > 1:
@@ -127,9 +135,10 @@ class CatchingUp:
     def read_on(self, group: Audience, subscriber: Subscriber) -> None:
         """Offer what was read, and what came since, as far as there is room."""
         feed, reading = subscriber.feed, subscriber.reading
+        now = self._clock()
         if reading is not None:
             while reading.pending and not feed.full:
-                if not self._offer(group, subscriber, reading):
+                if not self._offer(group, subscriber, reading, now):
                     break
             if reading.due_at == NEVER and reading.bytes < self.readings.page_bytes:
                 reading.due_at = 0.0
@@ -139,9 +148,13 @@ class CatchingUp:
         number, place = subscriber.at
         while not feed.full:
             if number >= group.log_first + len(group.log):
-                self._catch_up(group, subscriber)
-                return
+                if reading is None or not self._is_ahead(reading):
+                    self._catch_up(group, subscriber)
+                    return
+                break
             batch = group.log[number - group.log_first]
+            if feed.patience_s is not None and now - batch.came_at > feed.patience_s:
+                feed.purge()
             if reading is not None and not place:
                 place = batch.taken(reading.position(batch.stream))
             if batch.loose and group.plain is not None:
@@ -158,6 +171,35 @@ class CatchingUp:
             matches = subscriber.selector.matches(arrival.event.attributes)
             self._offer_one(group, subscriber, arrival, matches)
         subscriber.at = number, place
+
+    def on_progress(self, group: Audience) -> None:
+        """Something came. Purge for the patient whose next event in the log has waited too long: they are live again
+        at once, unless their queue is full of what is not obsolete."""
+        now = self._clock()
+        for key in list(group.attached):
+            subscriber = self._subscribers[key]
+            feed, reading = subscriber.feed, subscriber.reading
+            if reading is not None and reading.ahead:
+                self._waiting[key] = None
+            if feed.patience_s is None or feed.eager or (reading is not None and (reading.pending or not reading.done)):
+                continue
+            assert subscriber.at is not None
+            at = subscriber.at[0] - group.log_first
+            if at < len(group.log) and now - group.log[at].came_at > feed.patience_s:
+                feed.purge()
+                self._waiting[key] = None
+                if not feed.full:
+                    self.read_on(group, subscriber)
+
+    def _is_ahead(self, reading: Reading) -> bool:
+        """Whether a logger has given events that this broker has still to deliver: live, they would come twice."""
+        if not reading.ahead:
+            passed = self._progress.of(reading.group)
+            reading.ahead = {name: last for name, last in reading.offered.items() if passed.get(name, last) < last}
+        else:
+            at = self._progress.at
+            reading.ahead = {name: last for name, last in reading.ahead.items() if (at(name) or -1) < last}
+        return bool(reading.ahead)
 
     def _send_on(self, subscriber: Subscriber, batch: Batch, place: int) -> int:
         """Send one subscription what it is to have of a batch, from a place on, as far as its credit goes; up to where.
@@ -181,8 +223,11 @@ class CatchingUp:
 
     def _offer_one(self, group: Audience, subscriber: Subscriber, arrival: Arrival, matches: bool) -> None:
         if group.plain is None:
-            if arrival.by is None:
-                arrival = group.intake.again(arrival)
+            # What was passed on since makes it obsolete only for a subscription that purges. For others what they have
+            # read counts: their reading may have been ahead of this broker.
+            intake = group.intake if subscriber.purges else subscriber.reading and subscriber.reading.intake
+            if arrival.by is None and intake:
+                arrival = intake.again(arrival)
             group.dispatch.offer(subscriber.key, arrival, matches)
         else:
             by = group.plain.newer(arrival) if subscriber.purges else None
@@ -200,18 +245,44 @@ class CatchingUp:
 
     # Reading from loggers -------------------------------------------------------------------------------------------
 
-    def _read_from_loggers(self, group: Audience, outrun: list[Subscriber]) -> None:
-        """The oldest batch of the log is to go, and these are still at it."""
-        before: dict[StreamId, int] | None = None
-        for subscriber in outrun:
+    def recover(self, group: Audience, packet: Packet) -> None:
+        """A link purged events of this packet, which is next: those that are owed them read them from a logger."""
+        if not self.has_loggers():
+            for key in group.strict:
+                for hole in packet.holes:
+                    count = hole.last - hole.first + 1
+                    self._lose(self._subscribers[key], packet.stream, hole.first, hole.last, count, PURGED)
+            return
+        owed = [self._subscribers[key] for key in group.strict]
+        for subscriber in owed:
+            feed = subscriber.feed
+            if not feed.behind:
+                if group.plain is not None:
+                    feed.shown = group.plain.shown_now(subscriber.key)
+                feed.behind = True
+                group.behind[subscriber.key] = None
+                self.attach(group, subscriber)
+        self._read_from_loggers(group, [each for each in owed if each.at is not None])
+        for subscriber in owed:
+            assert subscriber.reading is not None
+            for hole in packet.holes:
+                subscriber.reading.owed.setdefault(packet.stream, IntervalSet()).add(hole.first, hole.last)
+
+    def _read_from_loggers(self, group: Audience, subscribers: list[Subscriber]) -> None:
+        """These cannot go on from where they are in the log."""
+        known: dict[int, dict[StreamId, int]] = {}
+        for subscriber in subscribers:
             reading = subscriber.reading
             if reading is not None and reading.replay is not None and (reading.pending or not reading.done):
                 reading.replay.until(None)  # it had not come to the log yet, and will try again
             else:
                 assert subscriber.at is not None
+                number, taken = subscriber.at
+                before = known.get(number)
                 if before is None:
-                    before = self._before_log(group, subscriber.group)
-                positions = _positions(before, group.log[0], subscriber.at[1], reading)
+                    before = known[number] = self._before(group, subscriber.group, number)
+                batch = group.log[number - group.log_first] if taken else None
+                positions = _positions(before, batch, taken, reading)
                 if reading is None or not reading.pending:
                     selector = str(subscriber.selector)
                     reading = subscriber.reading = Reading(subscriber.key, subscriber.group, selector, positions)
@@ -220,10 +291,10 @@ class CatchingUp:
             self.readings.add(reading)
             self.detach(group, subscriber)
 
-    def _before_log(self, group: Audience, name: str) -> dict[StreamId, int]:
-        """How far each stream had been passed on when the log began."""
+    def _before(self, group: Audience, name: str, number: int) -> dict[StreamId, int]:
+        """How far each stream had been passed on before a batch of the log."""
         positions = self._progress.of(name)
-        for batch in reversed(group.log):
+        for batch in reversed(list(islice(group.log, number - group.log_first, None))):
             positions[batch.stream] = batch.first - 1
         return positions
 
@@ -245,15 +316,15 @@ class CatchingUp:
                 if isinstance(each, Stretch):
                     newest = phase == "newest"
                     # What was held may be of a page that was shared.
-                    reading.put(Piece(each, sure and each.number > before, newest))
+                    reading.put(Piece(each, sure and each.number > before, newest), self._clock())
                 else:
-                    reading.put(each)
+                    reading.put(each, now)
             if replay.held_bytes > HELD_BYTES_MAX:
                 self.readings.fail(reading, now, f"{logger} lacks what comes before {HELD_BYTES_MAX} bytes")
             elif replay.phase != phase:
                 reading.due_at = now
                 if phase == "newest" and reading.began is not None:
-                    reading.put(reading.began)
+                    reading.put(reading.began, now)
             elif replay.at_end and phase == "read" and not replay.heading:
                 self.attach(self._groups[reading.group], subscriber)
                 replay.until(self._progress.of(reading.group))
@@ -282,7 +353,7 @@ class CatchingUp:
         reading.replay = None
         self.readings.remove(subscriber.key)
 
-    def _offer(self, group: Audience, subscriber: Subscriber, reading: Reading) -> bool:
+    def _offer(self, group: Audience, subscriber: Subscriber, reading: Reading, now: float) -> bool:
         """Offer what comes next of what was read; whether there was room for it."""
         if reading.ready:
             arrival, matches = reading.ready.popleft()
@@ -305,16 +376,16 @@ class CatchingUp:
             return True
         if piece.stretch.kind == RELATED and group.plain is not None:
             self._leave_plain(group, group.plain)
+        feed = subscriber.feed
+        for first, last in reading.unpaid(piece.stretch) if reading.owed else ():
+            self._lose(subscriber, piece.stretch.stream, first, last, last - first + 1, PURGED)
+        if feed.patience_s is not None and now - piece.came_at > feed.patience_s:
+            feed.purge()
         try:
-            if group.plain is not None and piece.sure:
-                loose = piece.stretch.kind == LOOSE or not subscriber.purges
-                if len(subscriber.feed):
-                    if loose:
-                        return False  # what is in the queue comes first
-                elif not subscriber.ready:
-                    reading.waits_ns = reading.waits_ns or time_ns()
-                    return False
-                elif (not reading.waited(STALL_NS) or loose) and self._send_piece(subscriber, reading, piece):
+            if group.plain is not None and piece.sure and (piece.stretch.kind == LOOSE or not feed.eager):
+                if len(feed) or not subscriber.ready:
+                    return False  # what is in the queue comes first
+                if self._send_piece(subscriber, reading, piece):
                     return True
             reading.unpack(piece, subscriber.selector.matches, group.plain is None)
         except PeerError:
@@ -346,10 +417,12 @@ class CatchingUp:
         return True
 
 
-def _positions(before: dict[StreamId, int], batch: Batch, taken: int, reading: Reading | None) -> dict[StreamId, int]:
-    """How far one has come who has taken so much of the first batch of a log, and has read before."""
+def _positions(
+    before: dict[StreamId, int], batch: Batch | None, taken: int, reading: Reading | None
+) -> dict[StreamId, int]:
+    """How far a subscription has come that has taken so much of a batch of a log, and has read before."""
     positions = before
-    if taken:
+    if batch is not None:
         positions = {**positions, batch.stream: batch.arrivals[taken - 1].id.seq}
     if reading is not None:
         ahead = {name: last for name, last in reading.offered.items() if last > positions.get(name, -1)}

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any, NamedTuple
 
 from gossamer.broker.audience import Audience
@@ -67,7 +67,17 @@ _vetted = partial(tuple.__new__, _Vetted)  # in a third of the time of its own c
 class Deliveries:
     """All subscriptions at a broker."""
 
-    def __init__(self, log_bytes_max: int = LOG_BYTES_MAX, counters: Counters | None = None) -> None:
+    def __init__(
+        self,
+        log_bytes_max: int = LOG_BYTES_MAX,
+        counters: Counters | None = None,
+        *,
+        purge_patience_s: float = 0.05,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`purge_patience_s`: how long an event waits for a consumer before `policy="auto"` purges, by this clock."""
+        self._patience_s = purge_patience_s
+        self._clock = clock
         self.counters = counters or Counters()
         self.tally = Tally()
         self.subscribers: dict[int, Subscriber] = {}
@@ -85,6 +95,7 @@ class Deliveries:
             self.progress,
             self._lose,
             self._leave_plain,
+            clock,
         )
         self._vetted = _NOT_VETTED
 
@@ -94,13 +105,15 @@ class Deliveries:
         """A new subscription; `SelectorError` if its selector is wrong. `had` tells of streams that its beginning does
         not name whether it has had them."""
         self._keys += 1
-        subscriber = Subscriber(self._keys, outlet, group, wanted, self.tally)
+        subscriber = Subscriber(self._keys, outlet, group, wanted, self.tally, self._patience_s)
         at = self._groups.get(group)
         if at is None:  # telemetry does not count itself
             at = self._groups[group] = Audience(Counters() if group == SYSTEM_GROUP else self.counters)
         at.select(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)
         self.subscribers[subscriber.key] = subscriber
+        if subscriber.strict:
+            at.strict[subscriber.key] = None
         if wanted.start is not None:
             try:
                 self.begin(subscriber, wanted.start, had)
@@ -115,7 +128,7 @@ class Deliveries:
     def begin(self, subscriber: Subscriber, start: Start, had: Had | None = None) -> None:
         """A subscription that is new here goes on from there, and not with what comes next."""
         group, key, positions = self._groups[subscriber.group], subscriber.key, start.positions
-        resumes = bool(start.since_ns) and not start.published_ns and not start.latest
+        resumes = bool(start.since_ns) and not start.published_ns and not start.last_per_key
         has_loggers = self.catching_up.has_loggers()
         if not resumes and not has_loggers:
             raise UsageError("there is no logger in this mesh, so there is nothing but what comes from now on")
@@ -126,12 +139,12 @@ class Deliveries:
                 group.dispatch.preset(key, id, head)
         subscriber.feed.behind = True
         group.behind[key] = self._waiting[key] = None
-        base = {} if start.latest else positions
+        base = {} if start.last_per_key else positions
         subscriber.reading = reading = Reading(key, subscriber.group, str(subscriber.selector), base)
         since_ns = start.since_ns
-        if start.latest and not since_ns:
+        if start.last_per_key and not since_ns:
             positions, since_ns = self.now(subscriber.group)
-        if start.latest and len(positions) <= POSITIONS_MAX:
+        if start.last_per_key and len(positions) <= POSITIONS_MAX:
             subscriber.outlet.deliver(encode(Began(subscriber.sub, since_ns, positions)))
             reading.began = Reached((subscriber.sub,), since_ns, positions)
         since_ns = max(1, since_ns - SLACK_NS) if since_ns else 0
@@ -139,21 +152,23 @@ class Deliveries:
             resumes and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
         ):
             replay = self.catching_up.replays(subscriber.group, partial(self.progress.of, subscriber.group))
-            reading.replay = replay(positions, since_ns, published_ns=start.published_ns, latest=start.latest, had=had)
-            reading.moves = int(start.latest and bool(start.shown))
+            reading.replay = replay(
+                positions, since_ns, published_ns=start.published_ns, last_per_key=start.last_per_key, had=had
+            )
+            reading.moves = int(start.last_per_key and bool(start.shown))
             self.catching_up.readings.add(reading)
             return
         self.catching_up.attach(group, subscriber)
-        reached = dict(positions)
+        reached, now = dict(positions), self._clock()
         for stretch in self._recent.recalled(subscriber.group, subscriber.selector, positions, since_ns):
             position = reached.get(stretch.stream)
             if position is not None and stretch.first > position + 1:
-                reading.put(Missing(stretch.stream, position + 1, stretch.first - 1, True))
-            reading.put(Piece(stretch if position is None else stretch.beyond(position), True))
+                reading.put(Missing(stretch.stream, position + 1, stretch.first - 1, True), now)
+            reading.put(Piece(stretch if position is None else stretch.beyond(position), True), now)
             reached[stretch.stream] = stretch.last
 
     def now(self, group: str) -> tuple[dict[StreamId, int], int]:
-        """Where one begins who begins with the latest: how far each stream is, and when others begin."""
+        """Where `last_per_key` begins: how far each stream is, and when others begin."""
         return self.progress.of(group), max(time_ns(), self._recent.born_ns + SLACK_NS)
 
     def update(self, subscriber: Subscriber, selector: str) -> None:
@@ -168,6 +183,7 @@ class Deliveries:
         group.select(key, None)
         group.dispatch.remove(key)
         group.behind.pop(key, None)
+        group.strict.pop(key, None)
         self.catching_up.detach(group, subscriber)
         self.catching_up.readings.remove(key)
         self._waiting.pop(key, None)
@@ -217,12 +233,16 @@ class Deliveries:
         try:
             group = self._groups.get(group_of(packet.stream))
             plain = None if group is None else group.plain
+            if packet.holes and group is not None and group.strict:
+                self.catching_up.recover(group, packet)
             if group is None or (plain is not None and self._pass_plain(group, plain, packet)):
                 self.progress.moved(packet.stream, packet.last)
-                return
-            if plain is not None:
-                self._leave_plain(group, plain)
-            self._on_intake(group, packet.stream, packet.last, group.intake.on_packet(packet))
+            else:
+                if plain is not None:
+                    self._leave_plain(group, plain)
+                self._on_intake(group, packet.stream, packet.last, group.intake.on_packet(packet))
+            if group is not None and group.attached:
+                self.catching_up.on_progress(group)
         finally:  # after it is on its way: nobody waits for this
             self._recent.keep(packet)
 
@@ -268,6 +288,8 @@ class Deliveries:
             self._on_intake(group, stream, last, group.intake.on_skip(stream, first, last))
         else:
             self.progress.moved(stream, last)
+        if group is not None and group.attached:
+            self.catching_up.on_progress(group)
 
     def _on_plain(
         self, group: Audience, plain: Plain, batch: Batch | None, packet: Packet, attributes: list[Attributes]
@@ -329,6 +351,7 @@ class Deliveries:
         """Put what one subscription gets of a packet into its queue, in order."""
         self._waiting[subscriber.key] = None
         feed = subscriber.feed
+        feed.on_time(self._clock())
         places = places_of(spans)
         if places and not leaving and feed.conflate(batch, places):
             group.counters.events_queued += len(places)
@@ -396,6 +419,10 @@ class Deliveries:
             self.catching_up.log(group, batch)
         for key, taken in fell.items():
             self.catching_up.lag(group, self.subscribers[key], taken)
+        now = self._clock()
+        for key in dispatch.touched:
+            if (feed := dispatch.feeds.get(key)) is not None:  # it may have been touched, and be gone since
+                feed.on_time(now)
         self._waiting |= dispatch.touched
         dispatch.touched.clear()
 
@@ -415,6 +442,7 @@ class Deliveries:
             for key in group.selectors:
                 subscriber = self.subscribers[key]
                 if subscriber.feed.behind or len(subscriber.feed):
+                    subscriber.feed.on_time(self._clock())
                     self._tell(subscriber, obsoleted=False)
                     continue
                 if subscriber.untold:
@@ -442,6 +470,7 @@ class Deliveries:
 
     def _drain(self, subscriber: Subscriber) -> None:
         feed, group = subscriber.feed, self._groups[subscriber.group]
+        feed.on_time(self._clock())
         if subscriber.ready:
             self._tell(subscriber, obsoleted=False)
         while subscriber.ready and (len(feed) or feed.behind):
@@ -455,8 +484,11 @@ class Deliveries:
                 self.catching_up.read_on(group, subscriber)
                 if feed.behind and not len(feed):
                     break  # all that was read is sent
-        if subscriber.begins and subscriber.untold and not len(feed):
-            self._tell_reached(subscriber, time_ns())
+        if not feed.behind and not len(feed):
+            feed.relax()
+            self._tell(subscriber)
+            if subscriber.begins and subscriber.untold:
+                self._tell_reached(subscriber, time_ns())
 
     def _tell(self, subscriber: Subscriber, *, obsoleted: bool = True) -> None:
         """Tell what was lost, and (or only with that) how many were obsolete, if that is not known."""

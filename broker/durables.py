@@ -81,7 +81,7 @@ class Durables:
         start: dict[StreamId, int] | None = None
         if message.start is not None and not message.held:
             start = dict(message.start.positions)
-            if message.start.latest:
+            if message.start.last_per_key:
                 start, since_ns = host.now(group)
                 start |= {newest(group): 0, beginning(group)[0]: since_ns}
             else:
@@ -143,7 +143,7 @@ class Durables:
         since_ns, published_ns = (known.pop(name, 0) for name in beginning(group))
         start = message.start or Start()
         began_with_latest, taken = (entry := newest(group)) in known, known.pop(entry, 0)
-        latest = began_with_latest and not taken and (start.latest or not message.held)
+        latest = began_with_latest and not taken and (start.last_per_key or not message.held)
         if began_with_latest and not latest:
             since_ns = 0
         if attached.new:
@@ -158,7 +158,7 @@ class Durables:
             message = msgspec.structs.replace(message, start=begins)
         if not host.subscribe(session, message, None if owed or latest else host.retired.__contains__):
             return False
-        if start.latest and not latest:  # it has had them, and what it takes counts from now on
+        if start.last_per_key and not latest:  # it has had them, and what it takes counts from now on
             host.tell(session, Reached((message.sub,), 0, {}))
         return True
 

@@ -7,7 +7,7 @@ event, however many subscriptions there are.
 from collections import deque
 
 from gossamer.broker.batch import Batch
-from gossamer.messages.event import REACH_MAX, Event
+from gossamer.messages.event import REACH_MAX, Event, Head
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.protocol.delivery import Arrival
 from gossamer.protocol.shown import Left, Shown
@@ -83,6 +83,15 @@ class Plain:
                 if key in keys and not event.deleted:
                     of_packet[event.key] = event.id.seq
         return found | {EventId(stream, seq): name for name, seq in of_packet.items()}
+
+    def shown_now(self, key: int) -> Shown:
+        """All that one subscription was shown, by key."""
+        found = Shown()
+        for stream, shown in self.shown.items():
+            for name, (seq, keys) in shown.items():
+                if key in keys:
+                    found.on_event(EventId(stream, seq), Head(name), True, False)
+        return found
 
     def newer(self, arrival: Arrival) -> EventId | None:
         """An event of the same key that came meanwhile."""

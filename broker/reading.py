@@ -10,7 +10,6 @@ Loggers that keep a part of the streams each are read in turn (protocol/replay.p
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from time import time_ns
 
 from gossamer.matching.stretching import RELATED
 from gossamer.messages.event import Attributes, Event
@@ -20,6 +19,7 @@ from gossamer.messages.session import Reached
 from gossamer.messages.wire import PAGE_BYTES_MAX, SELECTORS_MAX, Page, Read, Span, Stretch
 from gossamer.protocol.delivery import Arrival, Intake, arrival_of, slot_of
 from gossamer.protocol.inputs import Consult
+from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.replay import Missing, Replay
 from gossamer.protocol.shown import Shown
 from gossamer.protocol.transactions import Assembler
@@ -48,8 +48,8 @@ class Reading:
     """What one subscription has read, and is to be offered."""
 
     __slots__ = (
-        "_base", "_matching", "asked", "began", "bytes", "due_at", "group", "intake", "is_warned", "key", "moves",
-        "offered", "pause_s", "pieces", "ready", "replay", "selector", "tries", "waits_ns",
+        "_base", "_matching", "ahead", "asked", "began", "bytes", "due_at", "group", "intake", "is_warned", "key",
+        "moves", "offered", "owed", "pause_s", "pieces", "ready", "replay", "selector", "tries",
     )  # fmt: skip
 
     def __init__(
@@ -63,8 +63,12 @@ class Reading:
         """None: all that is to be read was at hand."""
         self.offered: dict[StreamId, int] = {}
         """The last seq of each stream that was made ready since then; what comes again is left out."""
+        self.owed: dict[StreamId, IntervalSet] = {}
+        """Events that a saturated link purged on their way here: the logger has them, or they are lost."""
+        self.ahead: dict[StreamId, int] = {}
+        """Of the streams that were read further than the broker has delivered them, the last seq."""
         self.began: Reached | None = None
-        """Of one that begins with the latest: where it is when it has had what was newest then."""
+        """With `last_per_key`: where it is when it has had what was newest then."""
         self.pieces: deque[Piece | Missing | Reached] = deque()
         self.ready: deque[tuple[Arrival, bool]] = deque()
         """What is next, and whether it matches."""
@@ -79,17 +83,10 @@ class Reading:
         """When to ask for the next; NEVER: not before there is room."""
         self.pause_s = PAUSE_S
         self.tries = 0
-        self.waits_ns = 0
-        """Since when there is no room for what comes next."""
         self.moves = 0
         """How often it had to go on at another logger."""
         self.is_warned = False
         """Whether the subscription was told that finished streams may be missing."""
-
-    def waited(self, ns: int) -> bool:
-        """Whether there was no room for so long."""
-        since, self.waits_ns = self.waits_ns, 0
-        return since > 0 and time_ns() - since > ns
 
     def move(self) -> None:
         """Go on at another logger."""
@@ -118,9 +115,10 @@ class Reading:
         """Whether something is to be offered."""
         return bool(self.ready or self.pieces)
 
-    def put(self, piece: "Piece | Missing | Reached") -> None:
+    def put(self, piece: "Piece | Missing | Reached", now: float) -> None:
         self.pieces.append(piece)
         if isinstance(piece, Piece):
+            piece.came_at = now
             self.bytes += len(piece.stretch.blob)
 
     def sent(self, piece: "Piece", rest: Stretch | None) -> None:
@@ -154,6 +152,17 @@ class Reading:
         sized = [(event, size) for event, size, _ in events]
         self._pass(stream, self.intake.on_run(stream, sized, stretch.holes), None if piece.newest else stretch.last)
 
+    def unpaid(self, stretch: Stretch) -> list[tuple[int, int]]:
+        """What is owed and the log does not have either, up to the end of a stretch: once."""
+        owed = self.owed.get(stretch.stream)
+        if owed is None:
+            return []
+        found = [part for hole in stretch.holes for part in owed.overlap(hole.first, hole.last)]
+        owed.remove(0, stretch.last)
+        if not owed:
+            del self.owed[stretch.stream]
+        return found
+
     def skip(self, missing: Missing) -> None:
         """The first piece will not come."""
         self.pieces.popleft()
@@ -186,10 +195,12 @@ class Reading:
 class Piece:
     """A stretch of a log, on its way to one subscription."""
 
-    __slots__ = ("newest", "stretch", "sure")
+    __slots__ = ("came_at", "newest", "stretch", "sure")
 
     def __init__(self, stretch: Stretch, sure: bool, newest: bool = False) -> None:
         self.stretch = stretch
+        self.came_at = 0.0
+        """When it was read."""
         self.sure = sure
         """Whether all that it has in full matches; otherwise that is to be found out, since others share it."""
         self.newest = newest

@@ -79,6 +79,11 @@ class Progress:
     def moved(self, stream: StreamId, last: int) -> None:
         self._moved[stream] = last
 
+    def at(self, stream: StreamId) -> int | None:
+        """How far one stream is, if it moved here."""
+        found = self._moved.get(stream)
+        return self._before.get(stream) if found is None else found
+
     def of(self, group: str) -> dict[StreamId, int]:
         """How far each stream of a group is; of those that were silent, where they began."""
         prefix = f"{group}/"

@@ -41,6 +41,9 @@ class ClientLimits:
     """A client that says nothing for so long is gone."""
     return_s: float = 60.0
     """And so long its stream waits for it to return."""
+    purge_patience_s: float = 0.05
+    """`policy="auto"`: obsolete events are purged once an event has waited this long for its consumer. The clients of
+    this broker use the same value for the events that wait in their process."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

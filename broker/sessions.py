@@ -104,7 +104,9 @@ class Sessions:
         self.interests = interests
         self.limits = limits or ClientLimits()
         self.counters = counters or Counters()
-        self.deliveries = Deliveries(self.limits.log_bytes_max, self.counters)
+        self.deliveries = Deliveries(
+            self.limits.log_bytes_max, self.counters, purge_patience_s=self.limits.purge_patience_s
+        )
         self.journal = Journal(0)
         # What is a little too large gets an answer; what is far too large is not even read.
         self._door = Door(
@@ -400,7 +402,7 @@ class Sessions:
         limits = self.limits
         welcome = Welcome(
             session.epoch, self._name, session.stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s,
-            first, last, self._node._ctx.config.group(session.group).order, self.interests,
+            first, last, self._node._ctx.config.group(session.group).order, self.interests, limits.purge_patience_s,
         )  # fmt: skip
         session.send(encode(welcome))
         self._tell("client %s is here", "client-in", session)

@@ -8,12 +8,14 @@ from gossamer.broker.reading import Reading
 from gossamer.matching import Selector
 from gossamer.messages.event import Attributes
 from gossamer.messages.ids import StreamId
-from gossamer.messages.session import Gap, Subscribe
-from gossamer.protocol.delivery import Feed
-from gossamer.protocol.purging import Semantic
+from gossamer.messages.session import Gap, Policy, Subscribe
+from gossamer.protocol.delivery import Feed, Purging
 from gossamer.protocol.tally import Tally
 
 QUEUE_BYTES_MAX = 16 * 2**20
+PURGING: dict[Policy, Purging] = {
+    "auto": "patient", "eager": "eager", "lazy": "lazy", "random": "off", "none": "off",
+}  # fmt: skip
 
 
 class Outlet(Protocol):
@@ -31,6 +33,7 @@ class Subscriber:
 
     __slots__ = (
         "_asked",
+        "_lazy",
         "at",
         "begins",
         "buffer",
@@ -41,16 +44,18 @@ class Subscriber:
         "key",
         "lost",
         "outlet",
-        "purges",
         "reading",
         "selector",
         "sent",
+        "strict",
         "sub",
         "told",
         "untold",
     )
 
-    def __init__(self, key: int, outlet: Outlet, group: str, wanted: Subscribe, tally: Tally) -> None:
+    def __init__(
+        self, key: int, outlet: Outlet, group: str, wanted: Subscribe, tally: Tally, patience_s: float = 0.0
+    ) -> None:
         self.key = key
         self.outlet = outlet
         self.group = group
@@ -60,10 +65,12 @@ class Subscriber:
             "buffer": wanted.buffer, "policy": wanted.policy, "order": wanted.order, "durable": wanted.durable,
         }  # fmt: skip
         self.buffer = wanted.buffer
-        semantic: Semantic = "lazy" if wanted.policy == "lazy" else "eager" if wanted.policy == "eager" else "off"
-        self.purges = semantic != "off"
+        self._lazy = wanted.policy == "lazy"
+        self.strict = wanted.policy == "none"
+        """It is owed every event, those that a saturated link purged included."""
         rng = random.Random(key) if wanted.policy == "random" else None
-        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, rng=rng, tally=tally)
+        semantic = PURGING[wanted.policy]
+        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, patience_s=patience_s, rng=rng, tally=tally)
         self.granted = wanted.credit
         self.sent = 0
         self.lost = 0
@@ -98,6 +105,11 @@ class Subscriber:
             "oldest_s": round(max(0.0, time() - came_ns / 1e9), 3) if came_ns else 0.0,
             "behind": feed.behind,
         }
+
+    @property
+    def purges(self) -> bool:
+        """Whether obsolete events of a log are left out for it now."""
+        return self.feed.eager or self._lazy
 
     @property
     def credit(self) -> int:

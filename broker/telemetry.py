@@ -9,8 +9,9 @@
     purge          which keys were purged most
 
 docs/telemetry.md has every attribute. Each has a key in the scope of the group, so that the newest of every thing is
-what `start="latest"` shows, whichever life of which member it is from. What is told never depends on how much is told:
-events of `$sys` are counted apart, and there are so many an interval at most, so telemetry does not feed on itself.
+what `start="last_per_key"` shows, whichever life of which member it is from. What is told never depends on how much is
+told: events of `$sys` are counted apart, and there are so many an interval at most, so telemetry does not feed on
+itself.
 """
 
 import time

@@ -103,9 +103,13 @@ def sub(
     notices: Annotated[bool, typer.Option("--notices", help="Also print what has left, gaps and commits.")] = False,
     durable: Annotated[str | None, typer.Option("--durable", help="Go on where this name was left.")] = None,
     start: Annotated[
-        str, typer.Option("--start", help="new, all, latest, a time like 2026-05-01T12:00, or a position as JSON.")
+        str,
+        typer.Option("--start", help="new, all, last_per_key, a time like 2026-05-01T12:00, or a position as JSON."),
     ] = "new",
-    buffer: Annotated[int, typer.Option("--buffer", help="Events that may wait.")] = 1_024,
+    buffer: Annotated[int, typer.Option("--buffer", help="Events that may wait at the broker.")] = 1_024,
+    policy: Annotated[
+        str, typer.Option("--policy", help="Which obsolete events to skip: auto, eager, lazy, random or none.")
+    ] = "auto",
     url: Url = None,
     group: Group = "default",
     timeout: Wait = 10.0,
@@ -118,7 +122,10 @@ def sub(
     async def subscribe() -> None:
         Selector(selector)  # a mistake in it needs no broker to be told
         async with connect(url or options.LISTEN, group=group, timeout=timeout) as client:
-            found = await client.subscribe(selector, durable=durable, notices=notices, start=begins, buffer=buffer)
+            found = await client.subscribe(
+                selector, durable=durable, notices=notices, start=begins, buffer=buffer,
+                policy=policy,  # type: ignore[arg-type]
+            )  # fmt: skip
             print(f"subscribed at {client.node}", file=sys.stderr, flush=True)
             printed = 0
             async for said in found:
@@ -149,12 +156,13 @@ def read_attribute(text: str) -> tuple[str, Any]:
 
 def read_start(text: str) -> Any:
     """What `subscribe(start=…)` takes; a time without a zone is one of this machine's."""
-    if text in ("new", "all", "latest"):
+    if text in ("new", "all", "last_per_key"):
         return text
     try:
         return json.loads(text) if text.startswith("{") else datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        raise UsageError(f"--start: new, all, latest, a time like 2026-05-01T12:00, a position; not {text!r}") from None
+        expected = "new, all, last_per_key, a time like 2026-05-01T12:00, a position"
+        raise UsageError(f"--start: {expected}; not {text!r}") from None
 
 
 def read_body(text: str) -> bytes:

@@ -261,7 +261,7 @@ class Story:
         self.scene = "a publisher of quotes, a fast subscriber, a picky one, a durable one"
         self._act("publisher", "publisher", one, two, three)
         self._subscriber("fast", [one, two, three], EVERYTHING, "none")
-        self._subscriber("slow", [two, three], EVERYTHING, "eager")
+        self._subscriber("slow", [two, three], EVERYTHING, "auto")
         self._subscriber("picky", [three, two], self._watched(0), "none")
         self._subscriber("durable", [three, two], EVERYTHING, "none", durable="ledger")
         yield from self._until(lambda: all(actor.said for actor in self.actors.values()))

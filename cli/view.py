@@ -2,7 +2,7 @@
 
 By default it is asked over http (`/mesh`): every member hears what the others tell in `$sys`, and one answer is the
 whole picture. With the url of a broker it is a client like any other that reads `$sys`, so it works wherever clients
-do. It begins with the latest that the loggers have; without loggers it has to wait for everybody's next sample.
+do. It begins with `last_per_key`; without loggers it has to wait for everybody's next sample.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> A
     async with connect(url, group="$sys", timeout=timeout_s) as client:
         selector = "type IN ('sample', 'consumer')"
         try:
-            sub = await client.subscribe(selector, start="latest")
+            sub = await client.subscribe(selector, start="last_per_key")
         except UsageError:  # there is no logger that would know
             sub = await client.subscribe(selector)
 

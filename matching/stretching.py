@@ -71,7 +71,7 @@ def scan(
     after, floor = read.after, 0
     if read.beginning is not None:
         beginning = read.beginning
-        if beginning.latest:
+        if beginning.last_per_key:
             last = log.number_at(INT_MAX)
             since = log.number_at(beginning.since_ns)
             return Page(read.number, since, True, (), last, log.passed(lacks, last))

@@ -11,7 +11,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
     Taken(sub, positions)                                                    of a durable subscription
     Credit(bytes, grants)                     Run, Single, Items, …          as far as the credit goes
-                                              Began                          of one that begins with the latest
+                                              Began                          with `last_per_key`
     Ping(number)                              Pong(number), and the Acks that are owed
     Goodbye                                   Farewell(reason)
 
@@ -36,7 +36,7 @@ from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
 from gossamer.messages.received import Received, decode_received, identify
 
-SESSION_VERSION = 4
+SESSION_VERSION = 5
 FRAME_BYTES_MAX = 16 * 2**20
 SELECTOR_LENGTH_MAX = 64 * 1024
 BUFFER_EVENTS_MAX = 1_000_000
@@ -50,7 +50,9 @@ Sub = Annotated[int, Meta(ge=0, le=SUBS_MAX)]
 """A subscription, as its client numbers them."""
 Name = Annotated[str, Meta(max_length=200)]
 Text = Annotated[str, Meta(max_length=SELECTOR_LENGTH_MAX)]
-Policy = Literal["eager", "lazy", "random", "none"]
+Policy = Literal["auto", "eager", "lazy", "random", "none"]
+"""When a broker purges obsolete events of a subscription. `auto` is the rule for live subscriptions: the SDK asks for
+`none` where an application left `auto` to a durable subscription or a replay."""
 Code = Literal["usage", "selector", "limit", "version", "authorization", "superseded", "closed", "stream"]
 Departure = tuple[Key | None, EventId, bool]
 """Something that was shown has left: its key, its id, and whether the key was its group's."""
@@ -98,7 +100,7 @@ class Start(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc
     since_ns: Time = 0
     published_ns: Time = 0
     """Nothing that was published before this is wanted."""
-    latest: bool = False
+    last_per_key: bool = False
     """First the newest event of each key, and before that nothing."""
     shown: Annotated[tuple[tuple[EventId, Head], ...], Meta(max_length=POSITIONS_MAX)] = ()
     """What it was last shown of each key, by another broker."""
@@ -115,7 +117,7 @@ class Subscribe(_Message, frozen=True, tag=3):
     selector: Text
     credit: Count
     buffer: Annotated[int, Meta(ge=1, le=BUFFER_EVENTS_MAX)] = 1_024
-    policy: Policy = "eager"
+    policy: Policy = "auto"
     order: Literal["fifo", "none"] = "fifo"
     start: Start | None = None
     durable: Name | None = None
@@ -183,6 +185,8 @@ class Welcome(_Message, frozen=True, tag=32):
     """That of the client's group: in a causal one its events are to name what they come after."""
     interests: Annotated[tuple[Interest, ...], Meta(max_length=INTERESTS_MAX)] = ()
     """The groups by interest that this broker was told, in their order."""
+    purge_patience_s: Annotated[float, Meta(ge=0, le=3_600)] = 0.05
+    """How long an event may wait for a consumer before `policy="auto"` purges."""
 
 
 class Acks(_Message, frozen=True, tag=33):
@@ -312,7 +316,7 @@ class Reached(_Message, frozen=True, tag=50):
 
 
 class Began(_Message, frozen=True, tag=51):
-    """A subscription that begins with the latest: what was newest up to these positions comes first, and then all that
+    """A subscription with `last_per_key`: what was newest up to these positions comes first, and then all that
     follows, of other streams what came since that time. Another broker is to go on from the same beginning."""
 
     sub: Sub

@@ -490,11 +490,11 @@ class Taken(_Message, frozen=True, tag=29):
 
 class Beginning(_Part, frozen=True):
     """Where to read from, of those who have no cursor in this log: behind these positions, and what else was logged
-    since then. `latest`: the newest event of each key first."""
+    since then. `last_per_key`: the newest event of each key first."""
 
     positions: Annotated[dict[StreamId, Last], Entries]
     since_ns: Time = 0
-    latest: bool = False
+    last_per_key: bool = False
     had: bool = False
     """Streams that are over, and not named, were had."""
 

@@ -26,6 +26,9 @@ a commit that sets IBM obsoletes the notice, but its own part of IBM may not mat
 same for an event that names others, or deletes its key: if it is purged for one that tells nothing of those, that one
 is sent with a notice.
 
+A *patient* feed purges nothing while its consumer keeps up: events wait as they came. Once one of them has waited
+longer than the patience, its consumer is behind, and the feed purges eagerly until nothing waits any more.
+
 A full queue of which nothing is obsolete drops nothing. The feed is then *behind*: it keeps what it could not put, at
 most what one event gave rise to, and takes no more until there is room. Meanwhile its events are elsewhere: in a log
 from which they are offered again, each as if it came now, all of them, since what it will be shown is not known yet.
@@ -34,7 +37,8 @@ from which they are offered again, each as if it came now, all of them, since wh
 import random
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from itertools import groupby
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, msgpack
 
@@ -46,12 +50,15 @@ from gossamer.protocol.entries import Entry, Omitted
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.obsolescence import Told, named
 from gossamer.protocol.purging import BYTES_MAX, Overflow, PurgingBuffer, Semantic
-from gossamer.protocol.shown import DELIVER, Left, Shown, Slot, Verdict
+from gossamer.protocol.shown import DELIVER, NOTHING, Left, Shown, Slot, Verdict
 from gossamer.protocol.tally import Tally
 from gossamer.protocol.transactions import Applied, Assembler, Outcome
 
 NOTICE_BYTES = 64
 """What a notice counts for in a queue."""
+
+Purging = Semantic | Literal["patient"]
+"""When a feed purges: as a purging buffer does, or eagerly once its consumer is behind."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -170,6 +177,27 @@ class Intake:
         return self.memory.obsoleter(*id, head)
 
 
+class _Waiting:
+    """Keyed events of one stream that waited in a queue, as a source for a conflation."""
+
+    __slots__ = ("_entries", "size", "sizes", "slots", "stream")
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+        self.stream = entries[0].stream
+        self.slots: list[Slot | None] = [(each.stream, each.head.key) for each in entries]  # type: ignore[misc, union-attr]
+        self.sizes = [each.size for each in entries]
+        self.size = sum(self.sizes)
+
+    def arrival(self, place: int) -> Arrival:
+        entry = self._entries[place]
+        assert entry.head is not None
+        return Arrival(entry.payload.event, entry.head, entry.size)
+
+    def rest(self) -> None:
+        """Its events are decoded already."""
+
+
 class Feed:
     """What one subscription is sent: verdicts, and the queue in which they wait for its consumer."""
 
@@ -178,7 +206,9 @@ class Feed:
         "_conflation",
         "_events_max",
         "_overdue",
+        "_since",
         "_tally",
+        "_unmoved",
         "behind",
         "delivered",
         "eager",
@@ -186,6 +216,7 @@ class Feed:
         "lossy",
         "lost",
         "obsoleted",
+        "patience_s",
         "queue",
         "shown",
     )
@@ -195,15 +226,24 @@ class Feed:
         events_max: int,
         bytes_max: int = BYTES_MAX,
         *,
-        semantic: Semantic = "eager",
+        semantic: Purging = "eager",
+        patience_s: float = 0.0,
         rng: random.Random | None = None,
         tally: Tally | None = None,
     ) -> None:
-        """With `rng` it is never behind: when there is no room, something that waits is thrown out at random."""
+        """With `rng` it is never behind: when there is no room, something that waits is thrown out at random.
+        `patience_s` is for `semantic="patient"`: how long an event waits before its consumer counts as behind."""
         self._events_max, self._bytes_max = events_max, bytes_max
         self._tally = tally
         self.lossy = rng is not None
         self.eager = semantic == "eager"
+        """Whether it purges at once whatever is obsolete."""
+        self.patience_s = patience_s if semantic == "patient" else None
+        self._unmoved = 0
+        """Of the events that waited at the time `_since`, how many still wait."""
+        self._since = 0.0
+        if semantic == "patient":
+            semantic = "off"
         self.shown = Shown()
         overflow: Overflow = "refuse" if rng is None else "random"
         self.queue = PurgingBuffer(events_max, bytes_max, semantic=semantic, overflow=overflow, rng=rng)
@@ -241,6 +281,51 @@ class Feed:
         oldest = next(iter(self.queue), None)
         return None if oldest is None or oldest.head is None else oldest.head.time_ns
 
+    # Patience -------------------------------------------------------------------------------------------------------
+
+    def on_time(self, now: float) -> None:
+        """Tell the time: before something is put or taken, and when the consumer may have become late."""
+        if self.patience_s is None or self.eager:
+            return
+        if not (waiting := len(self)):
+            self._unmoved = 0
+        elif self._unmoved <= 0:
+            self._unmoved, self._since = waiting, now
+        elif now - self._since > self.patience_s:
+            self.purge()
+
+    def purge(self) -> None:
+        """The consumer of a patient feed is behind: purge what is obsolete, now and until nothing waits any more."""
+        if self.patience_s is None or self.eager:
+            return
+        self.eager = True
+        entries = self.queue.take(len(self.queue))
+        self.queue = PurgingBuffer(self._events_max, self._bytes_max, semantic="eager", overflow="refuse")
+        if not self._overdue and all(map(_is_conflated, entries)):
+            # Tables of keys take in whole batches (protocol/conflation.py); a queue takes events one by one.
+            for _, run in groupby(entries, key=lambda entry: entry.stream):
+                source = _Waiting(list(run))
+                obsolete = self._conflation.put(source, range(len(source.sizes)), self._events_max)
+                assert obsolete is not None, "they had room one by one"
+                if obsolete:
+                    self._obsoleted(source.stream, None, obsolete)
+            return
+        overdue, self._overdue = self._overdue, deque()
+        for entry in (*entries, *overdue):
+            by: Told | None = entry.payload.by
+            if by is not None and by.head.relation is not None and (by.head.relation.near or by.head.relation.ids):
+                self._note(self.queue.passing(*by.id, by.head))
+            self._put(entry)
+
+    def relax(self) -> None:
+        """The consumer of a patient feed has everything: it is not behind any more."""
+        if self.patience_s is not None and self.eager and not len(self):
+            self.eager = False
+            self._unmoved = 0
+            self.queue = PurgingBuffer(self._events_max, self._bytes_max, semantic="off", overflow="refuse")
+
+    # Coming in ------------------------------------------------------------------------------------------------------
+
     def conflate(self, source: Source[Arrival], places: Sequence[int]) -> bool:
         """Deliver these, the next of their stream, which replace what waits of their keys and nothing else. False, and
         nothing has happened, if they have to be settled one by one."""
@@ -276,7 +361,10 @@ class Feed:
                 return True
             # What it obsoletes is obsolete all the same, and what came before it may not have named that.
             matches = False
-        return self.settle(arrival, self.shown.on_event(arrival.id, head, matches, event.deleted))
+        verdict = self.shown.on_event(arrival.id, head, matches, event.deleted)
+        if matches and verdict is NOTHING and (relation is None or relation.commit is None):
+            self._obsoleted(arrival.id.stream, head.key)  # by what is shown: a key does not go back
+        return self.settle(arrival, verdict)
 
     def settle(self, arrival: Arrival, verdict: Verdict) -> bool:
         """The next event, by one who knows what is shown. False as for `offer`."""
@@ -306,6 +394,7 @@ class Feed:
             if len(self._conflation)
             else [entry.payload for entry in self.queue.take(events_max, bytes_max)]
         )
+        self._unmoved -= len(items)
         for item in items:
             self.delivered += item.is_event
             self.left += len(item.lefts)
@@ -462,6 +551,12 @@ def _entry(arrival: Arrival, verdict: Verdict) -> Entry:
     if event.deleted and head.key is not None:
         replaced = (*replaced, Left(head.key, arrival.id, relation is not None and relation.group))
     return Entry(*arrival.id, head, arrival.size, Item(event, verdict.left, replaced=replaced))
+
+
+def _is_conflated(entry: Entry) -> bool:
+    """Whether an entry is a plain event with a key, and nothing else."""
+    head, item = entry.head, entry.payload
+    return head is not None and head.key is not None and head.relation is None and not item.lefts and not item.replaced
 
 
 def slot_of(id: EventId, head: Head) -> Slot | None:

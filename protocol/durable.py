@@ -75,9 +75,10 @@ def beginning(group: str) -> tuple[StreamId, StreamId]:
 
 
 def newest(group: str) -> StreamId:
-    """An entry for who began with the latest: 0 while it is owed the newest event of each key, 1 when it has taken all.
-    Until then its bookmark stays as it was when it began, with the time in the first entry of `beginning`: what is
-    newest up to there is read anew, and then what came since. From then on it is one that began with what came."""
+    """An entry of a subscription with `last_per_key`: 0 while it is owed the newest event of each key, 1 when it has
+    taken all. Until then its bookmark stays as it was when it began, with the time in the first entry of `beginning`:
+    what is newest up to there is read anew, and then what came since. From then on it is one that began with what
+    came."""
     return f"{group}/~newest"
 
 

@@ -452,7 +452,7 @@ class LoggerRole:
         gone: list[Span] = []
         void: list[Span] = []
         stored: list[Span] = []
-        waits = read.beginning is not None and read.beginning.latest
+        waits = read.beginning is not None and read.beginning.last_per_key
         for span in read.lacks:
             log = self.logs.get(span.stream)
             if log is None:

@@ -10,9 +10,9 @@ repair. Here they are put in order again: 7 is held, and the logger is asked for
     passed       it stands before the place from which this reading began, and so was not wanted
     void, gone   it will never come, because it does not exist, or has been collected
 
-*The latest.* Who wants the newest event of each key first reads in three phases. `wait`: until the logger has all that
-the broker had delivered when the subscription began. `newest`: of what is logged by then the newest event of each key,
-if it is from before the beginning. `read`: all that came since the beginning, as for anybody.
+*`last_per_key`.* Who wants the newest event of each key first reads in three phases. `wait`: until the logger has all
+that the broker had delivered when the subscription began. `newest`: of what is logged by then the newest event of each
+key, if it is from before the beginning. `read`: all that came since the beginning, as for anybody.
 
 *Several loggers.* Where each keeps a part of the streams (protocol/placement.py) their logs are read in turn, a page of
 one and then a page of the next, each behind a cursor of its own. A stream comes from the first of its keepers that can
@@ -72,7 +72,7 @@ class Replay:
         since_ns: int = 0,
         *,
         published_ns: int = 0,
-        latest: bool = False,
+        last_per_key: bool = False,
         had: Callable[[StreamId], bool] | None = None,
     ) -> None:
         """Behind these positions, which others may share; what has none is read from what was logged then, unless it is
@@ -81,9 +81,9 @@ class Replay:
         self._had = had
         self.since_ns = since_ns
         self.published_ns = published_ns
-        self.latest = latest
-        self.phase: Literal["wait", "newest", "read"] = "wait" if latest else "read"
-        self._awaited = {name: last for name, last in positions.items() if last >= 0} if latest else {}
+        self.last_per_key = last_per_key
+        self.phase: Literal["wait", "newest", "read"] = "wait" if last_per_key else "read"
+        self._awaited = {name: last for name, last in positions.items() if last >= 0} if last_per_key else {}
         """What the logger has not said that it has."""
         self._default = None if since_ns else -1
         self._read: dict[StreamId, int] = {}
@@ -155,7 +155,7 @@ class Replay:
         if self.cursor is not None:
             return None
         if self.phase == "wait":
-            return Beginning({}, self.since_ns, latest=True)
+            return Beginning({}, self.since_ns, last_per_key=True)
         return Beginning({**self._base, **self._read}, self.since_ns, had=self._had is not None)
 
     @property

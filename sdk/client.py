@@ -365,7 +365,7 @@ class Client:
         start: Beginning = "new",
         order: Literal["fifo", "none"] = "fifo",
         buffer: int = 1_024,
-        policy: Policy = "eager",
+        policy: Policy = "auto",
         notices: bool = False,
     ) -> Subscription:
         """Subscribe to what matches a selector; once this returns, whatever is published comes.
@@ -375,8 +375,9 @@ class Client:
         `Superseded`. What was handed out counts as had when more is asked for; with `ack="manual"` when
         `await sub.ack(event)` says so. After a crash what had not been had comes again. `start` counts the first time.
 
-        `start` may be "all" that the loggers have, the "latest" event of each key, a time with its zone (what was
-        published then or later), or the `position` of an earlier subscription; what comes next follows without a gap.
+        `start` may be "all" that the loggers have, "last_per_key" (the newest event of each key), a time with its
+        zone (events published then or later), or the `position` of an earlier subscription; live events follow
+        without a gap.
 
             sub = await client.subscribe("price > 100 AND symbol LIKE 'I%'")
             async for event in sub:

@@ -2,9 +2,9 @@
 
 An application that keeps up finds what has just come, as it came. One that does not, finds less of what it would have
 thrown away: a thousand quotes that were fetched in advance would be a minute old at 50 ms each. So when something comes
-and the one before still waits, all that waits goes into a purging queue like the one at the broker
-(protocol/delivery.py), and is read from there until that is empty. How much is taken out at a time follows how long
-the application was busy with the last that it took.
+and an event has waited longer than the patience, all that waits goes into a purging queue like the one at the broker
+(protocol/delivery.py). Events are read from there until the application has to wait for one: then it keeps up again.
+How much is taken out at a time follows how long the application was busy with the last that it took.
 
 The broker sends as much as there is room for in the queue. Purging makes room as reading does.
 """
@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from gossamer.matching import Selector
 from gossamer.messages import session
@@ -43,7 +43,6 @@ from gossamer.messages.session import (
 from gossamer.protocol.delivery import Arrival, Feed, Item
 from gossamer.protocol.durable import HOLDER_BITS
 from gossamer.protocol.obsolescence import Told
-from gossamer.protocol.purging import Semantic
 from gossamer.protocol.reception import Reception
 from gossamer.protocol.shown import DELIVER, Verdict
 from gossamer.protocol.shown import Left as Departed
@@ -52,15 +51,13 @@ from gossamer.sdk.undecoded import Undecoded
 from gossamer.sdk.waiting import Turns, Wait
 
 WINDOW_MAX = 16
-WAIT_S = 0.005
-"""What waits longer than this when more comes is to be purged."""
 CHUNK_S = 0.01
 """How long the application should be busy with what it takes at a time."""
 CHUNK_MAX = 1_024
 QUEUE_BYTES_MAX = 2**40
 END_S = 2.0
 """How long to wait until the loggers know where a durable subscription was left."""
-SEMANTICS: dict[Policy, Semantic] = {"eager": "eager", "lazy": "lazy", "random": "off", "none": "off"}
+POLICIES = get_args(Policy)
 EVERYTHING = str(Selector(""))
 YIELD_EVENTS = 256
 """Who takes so many without having to wait lets other tasks run before it takes more."""
@@ -100,6 +97,7 @@ class Portion(NamedTuple):
     raw: Sequence[Raw]
     plain: bool
     """Events and nothing else, and none that names others, is part of a transaction or competes for a key."""
+    came_at: float = 0.0
 
 
 _portion = partial(tuple.__new__, Portion)  # in a third of the time of its own constructor
@@ -139,27 +137,32 @@ class Subscription:
         turns: Turns,
         credit: Callable[[int], None],
         call: Callable[..., None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`call` does something in the loop, from whichever thread; `turns` is the loop's, for all its clients."""
         self.number = number
         self.selector = selector
         self._buffer = buffer
-        self._policy: Policy = policy
+        self._policy: Policy = "none" if policy == "auto" and is_owed_everything(start, durable) else policy
         self._order = order
         self._notices = notices
         self._loop = loop
         self._turns = turns
         self._credit = credit
         self._from_thread = call
+        self._clock = clock
         self._lock = threading.Lock()
         self._inbox: deque[Portion] = deque()
         self._waiting = 0
         """How many there are in it."""
-        self._came_at = 0.0
-        self._purges = SEMANTICS[policy] != "off"
+        self._patience_s = 0.0
+        """How long an event may wait here before what is obsolete is purged. The broker's setting, for `auto`."""
+        self._purges = self._policy in ("auto", "eager")
+        self._late = False
+        """The application is behind: an event has waited too long, and the application has not waited for one since."""
         self._loose = False
         """Nothing in the inbox replaces anything: there is nothing to purge."""
-        self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX, semantic=SEMANTICS[policy])
+        self._queue = Feed((WINDOW_MAX + 2) * buffer, QUEUE_BYTES_MAX)
         self._queued = 0
         """How many there are in that; to ask it takes three calls."""
         self._reception = Reception()
@@ -359,6 +362,7 @@ class Subscription:
             if self._inbox or self._queued:  # it came between looking and waiting
                 waiter.cancel()
                 continue
+            self._late = False
             self._unyielding = 0
             await waiter
 
@@ -391,7 +395,7 @@ class Subscription:
             self._queued = len(self._queue)
             return items, False
         inbox = self._inbox
-        raw, plain = inbox.popleft()
+        raw, plain, came_at = inbox.popleft()
         if len(raw) <= count and not inbox:  # as most often
             self._waiting -= len(raw)
             return raw if isinstance(raw, list) else list(raw), plain
@@ -400,12 +404,12 @@ class Subscription:
             left = count - len(taken)
             taken += raw[:left]
             if len(raw) > left and (rest := raw[left:]):
-                inbox.appendleft(Portion(rest, plain))
+                inbox.appendleft(Portion(rest, plain, came_at))
                 self._waiting += len(rest)
             self._waiting -= len(raw)
             if len(taken) >= count or not inbox or inbox[0].plain is not plain:
                 return taken, plain
-            raw = inbox.popleft().raw
+            raw, _, came_at = inbox.popleft()
 
     def _applied(self, taken: Sequence[Raw | Item], plain: bool) -> Sequence[Said]:
         """What of this is to be handed to the application, in order."""
@@ -431,8 +435,10 @@ class Subscription:
 
     # For the transport's thread -------------------------------------------------------------------------------------
 
-    def asked(self) -> Subscribe:
+    def asked(self, purge_patience_s: float) -> Subscribe:
         """A new session: what was received in the last one does not count towards the credit of this one."""
+        if self._policy == "auto":
+            self._patience_s = purge_patience_s
         with self._lock:
             self._received = self._granted = 0
             self._granted = self._room()
@@ -489,7 +495,7 @@ class Subscription:
             return  # from the broker before this one
         if not single.loose:
             track.came(stream, [seq], [event])
-        self._put(_portion(([event], True)), 1, single.loose, {stream: seq})
+        self._put([event], True, 1, single.loose, {stream: seq})
 
     def on_run(self, run: Run, events: Sequence[Event]) -> None:
         count = len(events)
@@ -501,7 +507,7 @@ class Subscription:
             count = len(events)
         if not run.loose:
             track.came(stream, seqs_of(run.ranges)[-count:], events)
-        self._put(_portion((events, True)), count, run.loose, {stream: run.ranges[-1][1]})
+        self._put(events, True, count, run.loose, {stream: run.ranges[-1][1]})
 
     def on_items(self, items: Items) -> None:
         self._received += len(items.events) + sum(not notice.together for notice in items.notices)
@@ -525,11 +531,11 @@ class Subscription:
             track.left(notice.left)
         plain = not items.notices and all(event.relation is None for event in items.events)
         raw += apart
-        self._put(Portion(raw, plain), len(raw), False, moved)
+        self._put(raw, plain, len(raw), False, moved)
 
     def on_gap(self, gap: session.Gap) -> None:
-        unknown = gap.stream.endswith("/~")  # it stands for finished streams that nobody here can name
-        self._put(Portion([gap], False), 1, False, {} if unknown else {gap.stream: gap.last})
+        # A gap may overtake events that still wait at the broker: the position moves with what follows.
+        self._put([gap], False, 1, False, {})
 
     def on_began(self, began: Began) -> None:
         with self._lock:
@@ -570,9 +576,9 @@ class Subscription:
         self._from_thread(self._on_settled, None, error)
         self._from_thread(self._wake)
 
-    def _put(self, portion: Portion, count: int, loose: bool, moved: dict[StreamId, int]) -> None:
-        """Let the application have it, so many; if the one before still waits, purge, unless all of it is `loose`."""
-        now = time.monotonic()
+    def _put(self, raw: Sequence[Raw], plain: bool, count: int, loose: bool, moved: dict[StreamId, int]) -> None:
+        """Let the application have so many; purge if it is late, unless all that waits is `loose`."""
+        now = self._clock()
         with self._lock:
             for stream, last in moved.items():
                 self._track.moved(stream, last)
@@ -580,19 +586,19 @@ class Subscription:
                 return
             inbox = self._inbox
             self._loose = (self._loose or not inbox) and loose
-            late = self._purges and inbox and self._came_at + WAIT_S < now and not self._loose
-            if late or self._queued:
-                for each in (*inbox, portion):
+            if self._purges and not self._loose and not self._late and inbox:
+                self._late = inbox[0].came_at + self._patience_s <= now
+            if (self._late and not self._loose) or self._queued:
+                for each in inbox:
                     self._enqueue(each.raw)
+                self._enqueue(raw)
                 self._queued = len(self._queue)
                 inbox.clear()
                 self._waiting = 0
                 self._loose = False
                 self._window = self._buffer
             else:
-                if not inbox:
-                    self._came_at = now
-                inbox.append(portion)
+                inbox.append(_portion((raw, plain, now)))
                 self._waiting += count
         if self._waiters and not self._waking:
             self._waking = True
@@ -657,11 +663,16 @@ def _verdict(raw: Event | Notice, together: Notice | None) -> tuple[Arrival, Ver
     return Arrival(cause, by[1], 64), Verdict(False, departed)
 
 
+def is_owed_everything(start: Start | None, durable: str | None) -> bool:
+    """Whether `policy="auto"` means that nothing is purged: of a durable subscription, or of a replay."""
+    return durable is not None or (start is not None and not start.last_per_key)
+
+
 def check_options(buffer: int, policy: str, order: str) -> None:
     """Refuse at the caller what no broker would take."""
     if type(buffer) is not int or not 1 <= buffer <= 1_000_000:
         raise UsageError(f"buffer: 1 to 1000000 events, not {buffer!r}")
-    if policy not in ("eager", "lazy", "random", "none"):
-        raise UsageError(f'policy: "eager", "lazy", "random" or "none", not {policy!r}')
+    if policy not in POLICIES:
+        raise UsageError(f'policy: "auto", "eager", "lazy", "random" or "none", not {policy!r}')
     if order not in ("fifo", "none"):
         raise UsageError(f'order: "fifo" or "none", not {order!r}')

@@ -269,7 +269,7 @@ class Client:
         start: Beginning = "new",
         order: Literal["fifo", "none"] = "fifo",
         buffer: int = 1_024,
-        policy: Policy = "eager",
+        policy: Policy = "auto",
         notices: bool = False,
     ) -> Subscription:
         """Subscribe to what matches a selector; see `gossamer.Client.subscribe`.

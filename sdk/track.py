@@ -22,12 +22,12 @@ SHOWN_MAX = 100_000
 """Of each stream; what was shown of other keys, longest ago, is not told to the next broker."""
 AHEAD_NS = 60 * 10**9
 """Publishers' clocks may be ahead of the loggers' by this (protocol/clock.py)."""
-TIME, LATEST = "time_ns", "latest"
+TIME, LAST_PER_KEY = "time_ns", "last_per_key"
 
 _key, _deleted = attrgetter("key"), attrgetter("deleted")
 
 Position = dict[str, int]
-Beginning = Literal["new", "all", "latest"] | datetime | Mapping[str, int]
+Beginning = Literal["new", "all", "last_per_key"] | datetime | Mapping[str, int]
 
 
 def start_of(start: object, group: str) -> Start | None:
@@ -37,8 +37,8 @@ def start_of(start: object, group: str) -> Start | None:
             return None
         case "all":
             return Start()
-        case "latest":
-            return Start(latest=True)
+        case "last_per_key":
+            return Start(last_per_key=True)
         case datetime():
             if start.tzinfo is None:
                 raise UsageError(f"start: {start.isoformat()} has no time zone; .astimezone() gives it one")
@@ -46,11 +46,11 @@ def start_of(start: object, group: str) -> Start | None:
             return Start(since_ns=max(0, published_ns - AHEAD_NS), published_ns=published_ns)
         case Mapping():
             return _position(start, group)
-    raise UsageError(f'start: "new", "all", "latest", a datetime or a position, not {start!r}'[:200])
+    raise UsageError(f'start: "new", "all", "last_per_key", a datetime or a position, not {start!r}'[:200])
 
 
 def _position(position: Mapping[Any, Any], group: str) -> Start:
-    streams = {name: last for name, last in position.items() if name not in (TIME, LATEST)}
+    streams = {name: last for name, last in position.items() if name not in (TIME, LAST_PER_KEY)}
     if len(streams) > POSITIONS_MAX:
         raise UsageError(f"start: a position has at most {POSITIONS_MAX} streams, not {len(streams)}")
     for name, last in position.items():
@@ -59,7 +59,7 @@ def _position(position: Mapping[Any, Any], group: str) -> Start:
     for name in streams:
         if group_of(name) != group or len(name) <= len(group) + 1:
             raise UsageError(f"start: {name!r} is not a stream of the group {group!r}"[:200])
-    return Start(streams, max(0, position.get(TIME, 0)), latest=bool(position.get(LATEST, 0)))
+    return Start(streams, max(0, position.get(TIME, 0)), last_per_key=bool(position.get(LAST_PER_KEY, 0)))
 
 
 class Track:
@@ -79,7 +79,7 @@ class Track:
         """What had come when this session began: that may come again."""
         self._since_ns = 0 if start is None else start.since_ns
         self._newest_upto: dict[StreamId, int] = {}
-        """Who began with the latest, and has come to where its broker is: behind this it has taken the newest."""
+        """Began with `last_per_key`, and has come to where its broker is: behind this it has taken the newest."""
         self._said = False
         self._shown: dict[StreamId, dict[str, int]] = {}
         self._shown_in_group: dict[str, tuple[EventId, int | float | None, int]] = {}
@@ -94,20 +94,20 @@ class Track:
             return self._start
         start = self._start or Start()
         shown = tuple(self._showing())[-POSITIONS_MAX:]
-        if start.latest:  # of the newest events some may have come, and which is known by what is shown
+        if start.last_per_key:  # of the newest events some may have come, and which is known by what is shown
             self.before = {}
-            return Start(start.positions, start.since_ns, latest=True, shown=shown)
+            return Start(start.positions, start.since_ns, last_per_key=True, shown=shown)
         return Start(self.before, self._since_ns, start.published_ns, shown=shown)
 
     @property
     def _newest_first(self) -> bool:
-        """Whether it began with the latest, and is still there."""
-        return self._start is not None and self._start.latest
+        """Whether it began with `last_per_key`, and is still there."""
+        return self._start is not None and self._start.last_per_key
 
     def position(self, untaken: Iterable[EventId]) -> Position:
         """For the application, which has not taken these yet."""
         if self._newest_first:
-            return {LATEST: 1}
+            return {LAST_PER_KEY: 1}
         positions = dict(self.positions)
         for stream, seq in untaken:
             if seq <= positions.get(stream, seq):
@@ -138,7 +138,7 @@ class Track:
     def began(self, time_ns: int, positions: Mapping[StreamId, int]) -> None:
         """What was newest up to here comes first."""
         if self._newest_first:
-            self._start = Start(dict(positions), time_ns, latest=True)
+            self._start = Start(dict(positions), time_ns, last_per_key=True)
 
     def reached(self, time_ns: int, positions: Mapping[StreamId, int]) -> None:
         latest = self._newest_first

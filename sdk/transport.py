@@ -104,8 +104,8 @@ class Receiver(Protocol):
 
     number: int
 
-    def asked(self) -> Subscribe:
-        """What to say to a broker that does not know it."""
+    def asked(self, purge_patience_s: float) -> Subscribe:
+        """What to say to a broker that does not know it, and that has this setting."""
 
     def changed(self) -> Subscribe:
         """What to say to one that does."""
@@ -192,6 +192,7 @@ class Transport:
         self._credit_at = 0
         """How many bytes it has when it tells the broker that it has them."""
         self._window_bytes = 2**20
+        self._purge_patience_s = 0.0
 
         self._connection: Connection | None = None
         self._at_socket = threading.Lock()
@@ -530,12 +531,13 @@ class Transport:
         self.order = welcome.order
         self.interests = welcome.interests
         self._window_bytes = welcome.window_bytes
+        self._purge_patience_s = welcome.purge_patience_s
         self._ping_s = min(PING_S, welcome.silence_s / 4)
         self._received_bytes = 0
         self._credit_at = self._window_bytes // 4
         self.outgoing.on_welcome(welcome)
         for receiver in self._receivers.values():
-            self._send(receiver.asked())
+            self._send(receiver.asked(welcome.purge_patience_s))
         if self._spool is None and self._connection is not None:
             with suppress(OSError):  # no descriptor is left: then this thread does it all
                 self._on_opened(os.dup(self._connection.fileno()))
@@ -678,7 +680,7 @@ class Transport:
         known = receiver.number in self._receivers
         self._receivers[receiver.number] = receiver
         if self._welcomed:
-            self._send(receiver.changed() if known else receiver.asked())
+            self._send(receiver.changed() if known else receiver.asked(self._purge_patience_s))
 
     def _unsubscribe(self, receiver: Receiver, forget: bool) -> None:
         if self._receivers.pop(receiver.number, None) is not None and self._welcomed:

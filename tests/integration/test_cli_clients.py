@@ -72,7 +72,7 @@ def test_each_run_of_pub_writes_the_same_keys(url):
     pub("price:=3", "--key", "MSFT", "--rank", "7")
     pub("price:=4", "--key", "MSFT", "--rank", "6")
     pub("price:=9", "--key", "last", "--scope", "publisher")
-    told = gossamer("sub", "price IS NOT NULL", "--start", "latest", "--count", "3", "--json", "--url", url)
+    told = gossamer("sub", "price IS NOT NULL", "--start", "last_per_key", "--count", "3", "--json", "--url", url)
     found = {(event["key"], event["attributes"]["price"]) for event in map(json.loads, told.stdout.splitlines())}
     assert found == {("IBM", 2), ("MSFT", 3), ("last", 9)}
 

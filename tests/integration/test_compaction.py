@@ -36,7 +36,7 @@ def test_replay_after_compaction_ends_in_the_right_state(mesh):
             compacted = lambda: left(mesh, stream)[0] == newest  # noqa: E731
             await asyncio.to_thread(until, compacted, "all but the newest of each key to be dropped")
             assert left(mesh, stream) == (newest, EVENTS - KEYS), "each of the others has a mark"
-            for options in ({"start": "all"}, {"durable": "away"}, {"start": "latest"}):
+            for options in ({"start": "all"}, {"durable": "away"}, {"start": "last_per_key"}):
                 async with await client.subscribe("n >= 0", **options) as sub:
                     state = {}
                     while len(state) < KEYS or min(state.values()) < EVENTS - KEYS:

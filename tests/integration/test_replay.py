@@ -55,8 +55,8 @@ def test_the_latest_is_the_newest_of_each_key():
                 tx.publish({"n": 1_000}, key="t")
                 tx.publish({"n": 1_001}, key="k2")
             await client.flush("sent")
-            sub = await client.subscribe("", start="latest")
-            few = await client.subscribe("n < 1000", start="latest", notices=True)
+            sub = await client.subscribe("", start="last_per_key")
+            few = await client.subscribe("n < 1000", start="last_per_key", notices=True)
             await client.publish({"n": 2_000})
             shown = await take(sub, 5)
             assert {event.key: event.attributes["n"] for event in shown} == {
@@ -193,11 +193,11 @@ def test_the_command_line_takes_beginnings(mesh: Processes):
         told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
         return [json.loads(line)["attributes"]["n"] for line in told.splitlines()]
 
-    assert sub("latest", 1) == [4]
+    assert sub("last_per_key", 1) == [4]
     assert sub((datetime.now(UTC) - timedelta(hours=1)).isoformat(), 5) == [0, 1, 2, 3, 4]
     assert sub(json.dumps({stream: 2}), 2) == [3, 4]
     wrong = subprocess.run(
         [*GOSSAMER, "sub", "--start", "noon"], capture_output=True, text=True, timeout=30, check=False
     )
     assert wrong.returncode == 2
-    assert "--start: new, all, latest" in wrong.stderr
+    assert "--start: new, all, last_per_key" in wrong.stderr

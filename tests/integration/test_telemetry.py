@@ -120,7 +120,7 @@ def test_a_subscription_is_told_with_its_selector_until_it_is_over(start):
         assert added.key == changed.key == removed.key
         assert [added.attributes[name] for name in ("buffer", "policy", "order", "durable")] == [
             1024,
-            "eager",
+            "auto",
             "fifo",
             None,
         ]
@@ -168,7 +168,7 @@ def test_a_slow_consumer_and_what_is_purged_for_it_are_told(start):
     told = Told()
     b1 = start("b1", on_deliver=told.on_deliver)
     with Raw(b1.clients.address, "slow") as slow, Raw(b1.clients.address, "feed") as feed:
-        slow.enter().say(Subscribe(1, "n >= 0", 1))
+        slow.enter().say(Subscribe(1, "n >= 0", 1, policy="eager"))
         slow.hear(Subscribed)
         feed.enter()
         for n in range(20):

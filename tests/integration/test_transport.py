@@ -276,7 +276,7 @@ class Subscribing:
     def __init__(self) -> None:
         self.answers: list[str] = []
 
-    def asked(self) -> Subscribe:
+    def asked(self, purge_patience_s: float) -> Subscribe:
         return Subscribe(1, "", 8)
 
     def on_subscribed(self) -> None:

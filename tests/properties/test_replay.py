@@ -45,7 +45,7 @@ class Logger:
         return page
 
     def scanned(self, read: Read) -> Page:
-        if read.beginning is not None and read.beginning.latest:
+        if read.beginning is not None and read.beginning.last_per_key:
             here = [span for span in read.lacks if span.ranges[-1][1] <= self.storage.prefix(span.stream)]
             return replace(self.storage.scan(read, ()), passed=tuple(here))
         stored = self.storage.stored().streams
@@ -62,10 +62,18 @@ class Logger:
 class Run:
     """One broker, some loggers, and time."""
 
-    def __init__(self, seed: int, *, transactions: bool, log_bytes_max: int, replicas: int | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        transactions: bool,
+        log_bytes_max: int,
+        replicas: int | None = None,
+        purge_patience_s: float = 0.05,
+    ) -> None:
         self.rng = random.Random(seed)
         self.transactions = transactions
-        self.deliveries = Deliveries(log_bytes_max=log_bytes_max)
+        self.deliveries = Deliveries(log_bytes_max=log_bytes_max, purge_patience_s=purge_patience_s)
         names = ("l1", "l2") if replicas is None else ("l1", "l2", "l3")
         self.loggers = {name: Logger(name) for name in names}
         self.replicas = replicas
@@ -183,7 +191,7 @@ def starts(run: Run) -> list[tuple[dict[str, int], Start | None]]:
     """Where to begin, and behind what that is."""
     here = run.delivered()
     some = {name: run.rng.randrange(-1, last + 1) for name, last in here.items()}
-    return [(here, None), (dict.fromkeys(here, -1), Start()), (some, Start(some)), (here, Start(latest=True))]
+    return [(here, None), (dict.fromkeys(here, -1), Start()), (some, Start(some)), (here, Start(last_per_key=True))]
 
 
 def check_all(run: Run, subscriber: Subscriber, selector: str, behind: dict[str, int]) -> None:
@@ -234,10 +242,23 @@ def _key(run: Run, name: str, seq: int) -> str | None:
     return content.key
 
 
-@pytest.mark.parametrize("policy", ["none", "eager"])
+@pytest.mark.parametrize("policy", ["none", "eager", "lazy"])
 @pytest.mark.parametrize("seed", range(60))
 def test_reading_and_going_live_lose_and_double_nothing(seed: int, policy: str) -> None:
     check_run(Run(seed, transactions=seed % 4 == 3, log_bytes_max=300 if seed % 2 else 10_000), seed, policy)
+
+
+@pytest.mark.parametrize("purge_patience_s", [1e-9, 1e9])
+@pytest.mark.parametrize("seed", range(60))
+def test_a_patient_subscription_that_reads_and_goes_live_ends_in_the_right_state(
+    seed: int, purge_patience_s: float
+) -> None:
+    log_bytes_max = 300 if seed % 2 else 10_000
+    run = Run(
+        seed, transactions=seed % 4 == 3, log_bytes_max=log_bytes_max, purge_patience_s=purge_patience_s,
+        replicas=2 if seed % 3 else None,
+    )  # fmt: skip
+    check_run(run, seed, "auto", everything=purge_patience_s > 1)
 
 
 @pytest.mark.parametrize("policy", ["none", "eager"])
@@ -247,7 +268,7 @@ def test_reading_loggers_that_keep_a_part_each_is_as_reading_one(seed: int, poli
     check_run(Run(seed, transactions=seed % 4 == 3, log_bytes_max=log_bytes_max, replicas=2), seed, policy)
 
 
-def check_run(run: Run, seed: int, policy: str) -> None:
+def check_run(run: Run, seed: int, policy: str, everything: bool = False) -> None:
     rng = run.rng
     subscribers: list[tuple[Subscriber, str, dict[str, int], bool]] = []
     check: Callable[[Run, Subscriber, str, dict[str, int]], None]
@@ -256,7 +277,7 @@ def check_run(run: Run, seed: int, policy: str) -> None:
         for behind, start in starts(run):
             selector = rng.choice(SELECTORS)
             wanted = Subscribe(len(subscribers), selector, rng.randrange(3), rng.choice([4, 50]), policy, start=start)
-            latest = start is not None and start.latest
+            latest = start is not None and start.last_per_key
             subscribers.append((run.deliveries.add(Consumer(), "default", wanted), selector, behind, latest))
 
     subscribe()
@@ -276,5 +297,5 @@ def check_run(run: Run, seed: int, policy: str) -> None:
         assert not subscriber.feed.behind
         assert not len(subscriber.feed)
         assert subscriber.lost == 0
-        check = check_latest if latest else check_all if policy == "none" else check_state
+        check = check_latest if latest else check_all if policy == "none" or everything else check_state
         check(run, subscriber, selector, behind)

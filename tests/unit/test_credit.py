@@ -1,6 +1,6 @@
 """How many events a subscription takes of a session, when another session begins while it counts."""
 
-from gossamer.sdk.subscription import Portion, Subscription
+from gossamer.sdk.subscription import Subscription
 from gossamer.sdk.waiting import Turns
 
 BUFFER = 100
@@ -15,7 +15,7 @@ class Racing(Subscription):
     def _queued(self) -> int:
         if self.armed and not self._lock.locked():
             self.armed = False
-            self.asked()
+            self.asked(0.05)
         return 0
 
     @_queued.setter
@@ -27,12 +27,12 @@ def test_a_session_that_begins_meanwhile_is_not_given_the_credit_of_the_one_befo
         1, "", buffer=BUFFER, policy="eager", order="fifo", notices=False, start=None, loop=None,  # type: ignore[arg-type]
         turns=Turns(), credit=lambda _: None, call=lambda *_: None,
     )  # fmt: skip
-    sub.asked()
+    sub.asked(0.05)
     sub._received, sub._granted = 1_000_000, 1_000_000 + BUFFER // 2 + 1
-    sub._put(Portion([object()], True), 1, True, {})  # type: ignore[list-item]
+    sub._put([object()], True, 1, True, {})  # type: ignore[list-item]
     sub.armed = True
     assert sub._take()
     sub.armed = False
     if sub._received:  # it could not begin before the other had counted
-        sub.asked()
+        sub.asked(0.05)
     assert sub.total() <= 2 * BUFFER

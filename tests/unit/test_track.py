@@ -51,14 +51,14 @@ def test_who_has_not_come_to_the_end_begins_again_where_it_is():
     assert track.start() == Start({S: 3}, 5, 7)
     track.reached(1_000, {})
     assert track.start() == Start({S: 3}, 1_000)
-    latest = Track(Start(latest=True), filtered=True)
+    latest = Track(Start(last_per_key=True), filtered=True)
     latest.start()
     latest.came(S, [1], [quote(1, "x")])
     latest.moved(S, 1)
     latest.began(500, {S: 3, T: 2})
-    assert latest.start() == Start({S: 3, T: 2}, 500, latest=True, shown=((EventId(S, 1), Head("x")),))
+    assert latest.start() == Start({S: 3, T: 2}, 500, last_per_key=True, shown=((EventId(S, 1), Head("x")),))
     assert latest.had(S) == -1, "what is newest comes in the order of a log"
-    assert latest.position([]) == {"latest": 1}
+    assert latest.position([]) == {"last_per_key": 1}
     assert latest.taken([]) == {}, "it may have more to read"
     latest.reached(1_000, {T: 4})
     assert latest.position([]) == {"time_ns": 1_000, S: 1, T: 4}
