@@ -8,6 +8,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     Hello(client, epoch, stream, following)   Welcome(stream, limits)        or Refusal
     … (publisher, holder)                     Numbers(first, last)           those of a named publisher, and more later
     Publish(packet)                           Acks(sent, logged, safe)       or Resend(first)
+                                              Allowance(last)                with back-pressure, when there is no room
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
     Taken(sub, positions)                                                    of a durable subscription
     Credit(bytes, grants)                     Run, Single, Items, …          as far as the credit goes
@@ -36,7 +37,7 @@ from gossamer.messages.ids import SEQ_MAX, EventId, Last, NodeId, Seq, StreamId
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX, Packet
 from gossamer.messages.received import Received, decode_received, identify
 
-SESSION_VERSION = 4
+SESSION_VERSION = 5
 FRAME_BYTES_MAX = 16 * 2**20
 SELECTOR_LENGTH_MAX = 64 * 1024
 BUFFER_EVENTS_MAX = 1_000_000
@@ -44,6 +45,7 @@ SUBS_MAX = 2**31 - 1
 ITEMS_MAX = 65_536
 POSITIONS_MAX = 100_000
 INTERESTS_MAX = 1_000
+BY_LENGTH_MAX = 1_024
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sub = Annotated[int, Meta(ge=0, le=SUBS_MAX)]
@@ -183,6 +185,10 @@ class Welcome(_Message, frozen=True, tag=32):
     """That of the client's group: in a causal one its events are to name what they come after."""
     interests: Annotated[tuple[Interest, ...], Meta(max_length=INTERESTS_MAX)] = ()
     """The groups by interest that this broker was told, in their order."""
+    purging: bool = True
+    """Whether queues of the client's group leave out obsolete events."""
+    backpressure: bool = False
+    """Whether publishers of the client's group wait for its slowest subscription."""
 
 
 class Acks(_Message, frozen=True, tag=33):
@@ -197,6 +203,14 @@ class Resend(_Message, frozen=True, tag=34):
     """What was sent from `first` on was not taken: send it (again) now."""
 
     first: Seq
+
+
+class Allowance(_Message, frozen=True, tag=45):
+    """Back-pressure: send nothing beyond `last`, for which there is no room; another `Allowance` says when there is."""
+
+    last: Last
+    by: Annotated[str, Meta(max_length=BY_LENGTH_MAX)] = ""
+    """The subscription that has no room; empty if there is enough room for now."""
 
 
 class Subscribed(_Message, frozen=True, tag=35):
@@ -332,8 +346,8 @@ class Farewell(_Message, frozen=True, tag=42):
 
 FromClient = Hello | Publish | Subscribe | Unsubscribe | Taken | Credit | Ping | Goodbye
 FromBroker = (
-    Welcome | Acks | Resend | Subscribed | Unsubscribed | Refusal | Run | Single | Items | Gap | Counts | Began
-    | Reached | Numbers | Pong | Farewell
+    Welcome | Acks | Resend | Allowance | Subscribed | Unsubscribed | Refusal | Run | Single | Items | Gap | Counts
+    | Began | Reached | Numbers | Pong | Farewell
 )  # fmt: skip
 
 _version = bytes([SESSION_VERSION])
