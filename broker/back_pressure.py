@@ -48,12 +48,16 @@ _log = logging.getLogger("gossamer.back_pressure")
 class Namespace:
     """One namespace with back-pressure, as far as it is subscribed to here."""
 
-    __slots__ = ("came", "came_bytes", "came_events", "look_at", "low", "more", "pressure", "told", "told_at")
+    __slots__ = (
+        "came", "came_bytes", "came_events", "look_at", "low", "more", "pressure", "told", "told_at", "told_by",
+    )  # fmt: skip
 
     def __init__(self, max_s: float) -> None:
         self.pressure: Pressure[int] = Pressure(max_s)
         self.told: int | None = None
         """The room that the node was last told."""
+        self.told_by: int | None = None
+        """And the subscription that had no more than that."""
         self.told_at = -NEVER
         self.came = 0
         """Events that came since then."""
@@ -131,8 +135,8 @@ class BackPressure:
                 namespace.look_at = now + LOOK_S
                 room = self._look(group, namespace, now)
                 if self._is_news(namespace, room, now):
-                    namespace.told, namespace.told_at, namespace.came = room, now, 0
                     tightest = namespace.pressure.tightest
+                    namespace.told, namespace.told_at, namespace.came, namespace.told_by = room, now, 0, tightest
                     by = "" if tightest is None else self._name_of(self._subscribers[tightest])
                     yield Room(group, room, by)
 
@@ -166,6 +170,7 @@ class BackPressure:
         left = max(0, told - namespace.came)
         more = room - left
         news = more < 0 or more >= quarter or (more > 0 and now >= namespace.told_at + TELL_S)
+        news = news or (room == 0 and tightest != namespace.told_by)
         namespace.more = more > 0 and not news
         return news
 

@@ -159,6 +159,15 @@ def test_the_slowest_subscription_counts_and_one_that_is_gone_does_not() -> None
     assert (bench.room, bench.by) == (92, "c/1")
 
 
+def test_another_subscription_without_room_is_named_when_the_first_has_some() -> None:
+    bench = Bench()
+    first, _ = [bench.subscribe(buffer=8, policy="none") for _ in range(2)]
+    bench.publish(8)
+    assert (bench.room, bench.by) == (0, "c/1")
+    bench.take(first, 8)
+    assert (bench.room, bench.by) == (0, "c/2")
+
+
 def test_events_that_do_not_match_take_no_room() -> None:
     bench = Bench()
     bench.subscribe("n < 4", buffer=8, policy="none")
