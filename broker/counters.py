@@ -110,6 +110,8 @@ class Counters:
     """Had to wait for their consumer."""
     events_lost: int = 0
     """Matched, or may have, and could not be kept for the subscription."""
+    subscriptions_excused: int = 0
+    """Times that publishers stopped waiting for a subscription, which took nothing for `backpressure_max_s`."""
     fallen_behind: int = 0
     """Queues that were full of what is not obsolete."""
 

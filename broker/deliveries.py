@@ -14,7 +14,7 @@ from loggers (broker/catching_up.py), and is live again when it has come to the 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from time import monotonic, time_ns
@@ -196,6 +196,11 @@ class Deliveries:
         subscriber.granted = max(subscriber.granted, total)
         if len(subscriber.feed) or subscriber.feed.behind:
             self._waiting[subscriber.key] = None
+
+    @property
+    def audiences(self) -> Mapping[str, Audience]:
+        """The subscriptions of each group."""
+        return self._groups
 
     # Telemetry ------------------------------------------------------------------------------------------------------
 

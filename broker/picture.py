@@ -19,6 +19,9 @@ SOUND: dict[str, dict[str, type | UnionType]] = {
         "node": str, "client": str, "subscription": int, "group": str, "delivered": int, "obsoleted": int, "lost": int,
         "queued": int, "oldest_s": int | float, "behind": bool,
     },
+    "wait": {
+        "node": str, "client": str, "stream": str, "group": str, "waited_s": int | float, "blocked_by": str,
+    },
 }  # fmt: skip
 """The kinds that make the picture, and what one has to have: they come from others, perhaps of other versions."""
 THINGS_MAX = 4_096
@@ -35,7 +38,8 @@ SHOWN = (
     "latency_delivered_p99_ms", "latency_logged_p50_ms", "latency_logged_p99_ms", "loop_busy", "streams",
     "streams_incomplete", "send_buffer_bytes", "links_queued_bytes", "events_published", "events_delivered",
     "events_stored", "events_lost", "fallen_behind", "repaired_gossip", "repaired_logger", "client_errors",
-    "peer_errors", "refusals", "store_commits", "store_lag_packets", "interests", "interests_hash",
+    "peer_errors", "refusals", "publishers_waiting", "subscriptions_blocking", "subscriptions_excused",
+    "store_commits", "store_lag_packets", "interests", "interests_hash",
 )  # fmt: skip
 """What is shown of a member, as far as it has it."""
 LASTING = ("role", "version", "orders", "mesh", "url", "http", "interests", "interests_hash")
@@ -158,6 +162,12 @@ class Picture:
             if (node := event.attributes["node"]) in here and _life(event) == lives[node]
         ]
         consumers.sort(key=lambda each: (each["behind"], each["queued"], each["obsoleted"]), reverse=True)
+        waits: list[dict[str, Any]] = [
+            dict(event.attributes)
+            for event in self._of("wait")
+            if (node := event.attributes["node"]) in here and _life(event) == lives[node]
+        ]
+        waits.sort(key=lambda each: each["waited_s"], reverse=True)
         totals = {name: _total(members, name) for name in TOTALS}
         return {
             "healthy": not trouble,
@@ -169,6 +179,7 @@ class Picture:
             },
             "members": members,
             "consumers": consumers[:CONSUMERS_SHOWN],
+            "waits": waits[:CONSUMERS_SHOWN],
         }
 
     def _of(self, kind: str) -> list[Event]:

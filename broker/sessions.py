@@ -15,7 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from gossamer.broker.addresses import advertised
+from gossamer.broker.back_pressure import BackPressure, Publishers, back_pressure
 from gossamer.broker.connection import Connection
 from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Had
@@ -145,6 +148,8 @@ class Sessions:
         """How far those have come that read from loggers."""
         self._retry_at = NEVER
         self._leaving = False
+        self._pressure: BackPressure | None = None
+        """What namespaces with back-pressure have room for; None if there are none."""
         self.durables = Durables(self)
         self._inputs: list[Input] = []
         """What the node is to be told when it is not busy telling us something."""
@@ -177,6 +182,10 @@ class Sessions:
         self.deliveries.catching_up.has_loggers = lambda: node.membership.has_loggers
         self.deliveries.catching_up.readings.loggers = self._loggers
         self.deliveries.catching_up.readings.spread = lambda: node.placement.spread
+        self._pressure = back_pressure(
+            node._ctx.config, self.deliveries.audiences, self.deliveries.subscribers, self.counters, _name_of
+        )
+        self._publishers = Publishers(node, self.counters)
         self._issuer = f"{name[:150]}-{incarnation}"
         self._tick_at = 0.0
         self._door.open(poll)
@@ -195,6 +204,8 @@ class Sessions:
     def flush(self, now: float) -> Iterator[Input]:
         """Send what this turn has led to, and look after those who are silent."""
         self.deliveries.flush()
+        if self._pressure is not None:
+            yield from self._pressure.rooms(now)
         yield from self.deliveries.catching_up.asks(now)
         while self._inputs:
             yield self._inputs.pop(0)
@@ -219,7 +230,9 @@ class Sessions:
     def next_deadline(self) -> float:
         if self._door.unread:
             return 0.0
-        return min(self._tick_at, self._retry_at, self._answer_at, self.deliveries.catching_up.readings.next_deadline())
+        pressure_at = NEVER if self._pressure is None else self._pressure.next_deadline()
+        reading_at = self.deliveries.catching_up.readings.next_deadline()
+        return min(self._tick_at, self._retry_at, self._answer_at, pressure_at, reading_at)
 
     def leave(self) -> None:
         """Send everybody elsewhere, and take nobody in any more."""
@@ -240,6 +253,8 @@ class Sessions:
             "clients": len(self._sessions),
             "subscriptions": len(self.deliveries.subscribers),
             **self.deliveries.figures(),
+            **({} if self._pressure is None else self._pressure.figures()),
+            **({} if self._pressure is None else {"publishers_waiting": len(list(self._publishers.waiting()))}),
         }
 
     def consumers(self) -> Iterator[dict[str, Any]]:
@@ -248,7 +263,14 @@ class Sessions:
             session = subscriber.outlet
             if isinstance(session, Session) and session.group != SYSTEM_GROUP:
                 told = {"client": session.client, "subscription": subscriber.sub, "group": session.group}
-                yield told | subscriber.figures()
+                blocking = self._pressure is not None and self._pressure.is_blocking(subscriber)
+                yield told | subscriber.figures() | {"blocking": blocking}
+
+    def waits(self) -> Iterator[dict[str, Any]]:
+        """Publishers that wait for a subscription: for how long, and for which."""
+        for session, waited_s, blocked_by in self._publishers.waiting():
+            told = {"client": session.client, "stream": session.stream, "group": session.group}
+            yield told | {"waited_s": round(waited_s, 3), "blocked_by": blocked_by}
 
     def name_obsolete(self) -> None:
         """What was left out for consumers that have taken nothing since is counted by its keys."""
@@ -276,6 +298,8 @@ class Sessions:
             self._pass_on(packet)
 
     def _pass_on(self, packet: Packet) -> None:
+        if self._pressure is not None:
+            self._pressure.on_packet(packet)
         try:
             self.deliveries.on_packet(packet)
         except PeerError as error:  # another broker let it pass
@@ -305,8 +329,9 @@ class Sessions:
         if session is None:
             return
         if refused.stream in self._node.sender.streams:
-            self._blocked[session] = None
-            self._retry_at = 0.0
+            if not self._publishers.hold(session):
+                self._blocked[session] = None
+                self._retry_at = 0.0
         else:
             self._refuse(session.place, "superseded" if session.holder else "stream", refused.reason)
             self._lost.append(session)
@@ -327,8 +352,8 @@ class Sessions:
         self.durables.on_detached(detached)
 
     def on_ready(self, ready: Ready) -> None:
-        if ready.stream in self._streams:
-            self._retry_at = 0.0
+        if (session := self._streams.get(ready.stream)) is not None:
+            self._publishers.release(session)
 
     # What clients say -----------------------------------------------------------------------------------------------
 
@@ -399,10 +424,10 @@ class Sessions:
     def _welcome(self, session: Session, first: int, last: int) -> None:
         self._claiming.pop(session, None)
         session.welcomed = True
-        limits = self.limits
+        limits, group = self.limits, self._node._ctx.config.group(session.group)
         welcome = Welcome(
             session.epoch, self._name, session.stream, limits.window_bytes, limits.message_bytes_max, limits.silence_s,
-            first, last, self._node._ctx.config.group(session.group).order, self.interests, limits.purge_patience_s,
+            first, last, group.order, self.interests, limits.purge_patience_s, group.purging, group.backpressure,
         )  # fmt: skip
         session.send(encode(welcome))
         self._tell("client %s is here", "client-in", session)
@@ -508,6 +533,8 @@ class Sessions:
 
     def subscribe(self, session: Session, message: Subscribe, had: Had | None = None) -> bool:
         known = session.subscribers.get(message.sub)
+        if message.policy != "random" and not self._node._ctx.config.group(session.group).purging:
+            message = replace(message, policy="none")  # every event of this group matters
         try:
             if known is not None:
                 self.deliveries.update(known, message.selector)
@@ -521,6 +548,9 @@ class Sessions:
             self.counters.subscriptions_added += known is None
             self.counters.subscriptions_changed += known is not None
             self._note(session, "added" if known is None else "changed", session.subscribers[message.sub])
+            if self._pressure is not None:
+                subscriber = session.subscribers[message.sub]
+                self._pressure.on_subscribed(subscriber, message.start, self.deliveries.progress)
             session.send(encode(Subscribed(message.sub)))
             return True
         return False
@@ -539,8 +569,13 @@ class Sessions:
             return False
         self.counters.subscriptions_removed += 1
         self._note(session, "removed", subscriber)
-        self.deliveries.remove(subscriber)
+        self._remove(subscriber)
         return True
+
+    def _remove(self, subscriber: Subscriber) -> None:
+        self.deliveries.remove(subscriber)
+        if self._pressure is not None:
+            self._pressure.on_unsubscribed(subscriber)
 
     def _on_credit(self, session: Session, message: Credit) -> Iterable[Input]:
         if message.bytes > session.sent_bytes:
@@ -637,6 +672,7 @@ class Sessions:
             if positions != self._held:
                 self._held = positions
                 yield Hold(positions)
+        self._publishers.refresh()
         self._door.on_tick(now)
         self._tell_who_waits_for_numbers(now)
         for connection in [each for each in self._door.connections if each.heard_at + self.limits.silence_s < now]:
@@ -673,8 +709,9 @@ class Sessions:
         self.counters.subscriptions_removed += len(session.subscribers)
         for subscriber in session.subscribers.values():
             self._note(session, "removed", subscriber)
-            self.deliveries.remove(subscriber)
+            self._remove(subscriber)
         session.subscribers.clear()
+        self._publishers.forget(session)
         self._inputs += self.durables.end(session)
         self._note(session, "closed")
         self._published.pop(session, None)
@@ -708,3 +745,9 @@ class Sessions:
         count = self.counters.client_errors
         if count & (count - 1) == 0:  # a flood of them is told now and then
             _log.warning("client error %d: %s", count, text)
+
+
+def _name_of(subscriber: Subscriber) -> str:
+    """A subscription as telemetry names it."""
+    client = subscriber.outlet.client if isinstance(subscriber.outlet, Session) else "?"
+    return f"{client}/{subscriber.sub}"

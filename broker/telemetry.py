@@ -4,6 +4,7 @@
     session        a client has come or gone                      } soon after it happened,
     subscription   added, changed or removed, with its selector   } with a tombstone at the end
     consumer       how far a subscription is, of those that most need a look
+    wait           a publisher that waits for a subscription (back-pressure), with a tombstone at the end
     link           round trip and queue of the links that most need a look
     repair         how many events were repaired, by way and rounds
     purge          which keys were purged most
@@ -36,6 +37,7 @@ TELL_S = 1.0
 CHANGES_MAX = 512
 """So many at a time; the rest the next."""
 CONSUMERS_MAX = 64
+WAITS_MAX = 64
 LINKS_MAX = 32
 KEYS_MAX = 16
 NAMES_MAX = 200
@@ -77,6 +79,8 @@ class Telemetry:
         self._told: dict[str, Attributes] = {}
         """What is there to be said at the end: things of which the newest is not a tombstone."""
         self._consumers: dict[int, tuple[int, ...]] = {}
+        self._waits: dict[str, Attributes] = {}
+        """Publishers that waited at the last sample."""
         self._repairs: dict[tuple[str, int], int] = {}
         self._lost: list[str] = []
         """The members that the last sample named as lost."""
@@ -108,6 +112,7 @@ class Telemetry:
             self._lost = lost
             self._sample_at = now + self.interval_s
             contents += [self._content(key, attributes) for key, attributes in self._sampled(now)]
+            contents += self._waits_sampled()
             self._sampled_at = now
         self.due = min(now + TELL_S, self._sample_at)
         if contents:
@@ -213,17 +218,29 @@ class Telemetry:
         found: list[tuple[tuple[bool, int, int], str, Attributes]] = []
         seen: dict[int, tuple[int, ...]] = {}
         for each in clients.consumers():
-            figures = (each["delivered"], each["obsoleted"], each["lost"], each["queued"])
+            figures = (each["delivered"], each["obsoleted"], each["lost"], each["queued"], each["blocking"])
             seen[each["number"]] = figures
-            before = self._consumers.get(each["number"], (0, 0, 0, 0))
+            before = self._consumers.get(each["number"], (0, 0, 0, 0, False))
             if figures != before:
                 attributes: Attributes = {"type": "consumer", "node": self._runtime.name, **each}
                 del attributes["number"]
-                need = (each["behind"], each["queued"], figures[1] + figures[2] - before[1] - before[2])
+                slow = each["behind"] or each["blocking"]
+                need = (slow, each["queued"], figures[1] + figures[2] - before[1] - before[2])
                 found.append((need, f"consumer/{_thing(attributes)}", attributes))
         self._consumers = seen
         found.sort(key=lambda each: each[0], reverse=True)
         return [(key, attributes) for _, key, attributes in found[:CONSUMERS_MAX]]
+
+    def _waits_sampled(self) -> list[Content]:
+        """Publishers that wait for a subscription, the longest wait first, and tombstones of waits that are over."""
+        clients, name = self._runtime.clients, self._runtime.name
+        waits = sorted(clients.waits() if clients is not None else (), key=lambda wait: -wait["waited_s"])
+        now: dict[str, Attributes] = {
+            f"wait/{name}/{wait['client']}": {"type": "wait", "node": name, **wait} for wait in waits[:WAITS_MAX]
+        }
+        over = {key: attributes for key, attributes in self._waits.items() if key not in now}
+        self._waits = now
+        return [self._content(*each) for each in now.items()] + [self._content(*each, True) for each in over.items()]
 
     def _links_sampled(self) -> list[tuple[str, Attributes]]:
         links = sorted(links_of(self._runtime), key=lambda link: (link["queued_bytes"], link["rtt_ms"] or 0.0))

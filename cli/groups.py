@@ -110,7 +110,7 @@ def _group(file: "_File", name: str, table: object) -> tuple[Interest | None, di
         if setting not in kinds:
             there = ", ".join(sorted([*OURS, *kinds]))
             raise file.error(f"there is no setting {setting!r} in [groups.{name}]; there are {there}", name, setting)
-        if type(value) is not kinds[setting]:
+        if type(value) is not kinds[setting] and not (kinds[setting] is float and type(value) is int):
             raise file.error(f"{setting} = {value!r} is not of the kind of its default", name, setting)
     try:
         Group(**settings)

@@ -147,7 +147,7 @@ async def _from_broker(url: list[str], timeout_s: float, interval_s: float) -> A
     picture = Picture()
     start_warnings()
     async with connect(url, group="$sys", timeout=timeout_s) as client:
-        selector = "type IN ('sample', 'consumer')"
+        selector = "type IN ('sample', 'consumer', 'wait')"
         try:
             sub = await client.subscribe(selector, start="last_per_key")
         except UsageError:  # there is no logger that would know
@@ -192,6 +192,8 @@ def render(found: dict[str, Any], console: Console, addresses: bool = False) -> 
     slow = [each for each in found["consumers"] if any(each[name] for name in SLOW)]
     if slow:
         parts.append(_consumers(slow))
+    if found.get("waits"):
+        parts.append(_waits(found["waits"]))
     parts += [Text(reason, style="red") for reason in found["trouble"]]
     return Group(*parts)
 
@@ -247,7 +249,18 @@ def _consumers(consumers: list[dict[str, Any]]) -> Table:
     for each in consumers:
         who = f"{each['client']}/{each['subscription']}"
         figures = [_number(each[name]) for name in names]
-        table.add_row(who, each["node"], each["group"], *figures, "catching up" if each["behind"] else "")
+        state = "publishers wait" if each.get("blocking") else "catching up" if each["behind"] else ""
+        table.add_row(who, each["node"], each["group"], *figures, state)
+    return table
+
+
+def _waits(waits: list[dict[str, Any]]) -> Table:
+    """Publishers under back-pressure."""
+    table = _table("waiting publisher", "at", "group")
+    table.add_column("for s", justify="right")
+    table.add_column("until this subscription has room", no_wrap=True)
+    for each in waits:
+        table.add_row(each["client"], each["node"], each["group"], _number(each["waited_s"]), each["blocked_by"])
     return table
 
 

@@ -2,7 +2,8 @@
 
 It stands in for a broker's delivery queue with one consumer. Its queue is bounded. What neither fits nor is obsolete
 waits in the backlog, as a subscription that is *catching up* reads on from the log (design §4.6); or, in a group
-with back-pressure, does not come, because the node has told its publishers how much room there is.
+with back-pressure, does not come, because the node has told its publishers how much room there is. A consumer that is
+stuck is waited for as long as a broker would wait for a subscription (protocol/pressure.py).
 """
 
 from collections import deque
@@ -14,6 +15,7 @@ from gossamer.messages.ids import DEFAULT_GROUP, EventId, group_of
 from gossamer.messages.packet import Packet
 from gossamer.protocol.inputs import Room
 from gossamer.protocol.memory import Memory
+from gossamer.protocol.pressure import NEVER, Level, Pressure
 from gossamer.protocol.purging import Omitted, PurgingBuffer, Semantic
 
 
@@ -30,6 +32,7 @@ class Consumer:
         semantic: Semantic = "eager",
         group: str = DEFAULT_GROUP,
         memory: Memory | None = None,
+        pressure: type[Pressure[str]] = Pressure,
         on_applied: Callable[[float, Event], None] = lambda *_: None,
     ) -> None:
         self.node = node
@@ -52,9 +55,22 @@ class Consumer:
         self._told = -1, -1
         """Events delivered, and room then, as the node was last told."""
         self._delivered = 0
-        self._limits = world.hosts[node].config.group(group).backpressure
+        self._taken = 0
+        self._stuck = False
+        settings = world.hosts[node].config.group(group)
+        self._limits = settings.backpressure
+        self._pressure = pressure(settings.backpressure_max_s)
+        self._incarnation = world.hosts[node].incarnation
         world.attach(node, self.deliver)
         self._tell_room()
+
+    def stop(self) -> None:
+        """Take nothing more, as an application that hangs."""
+        self._stuck = True
+
+    def resume(self) -> None:
+        self._stuck = False
+        self._next()
 
     @property
     def idle(self) -> bool:
@@ -93,10 +109,11 @@ class Consumer:
             self.omitted[omitted.entry.id] = omitted.by
 
     def _next(self) -> None:
-        if self._busy:
+        if self._busy or self._stuck:
             return
         for entry in self._queue.take(1):
             self._busy = True
+            self._taken += 1
             self._world.at(self._world.now_s + self.delay_s, self._apply, entry.payload)
         self._fill()
 
@@ -119,8 +136,17 @@ class Consumer:
 
     def _tell(self) -> None:
         self._telling = False
+        if self._world.hosts[self.node].incarnation != self._incarnation:
+            return  # it ended with its node
         self._told = self._delivered, self._room
-        self._world.offer(self.node, Room(self._group, self._room))
+        room = self._pressure.room([Level(self.node, self._room, self._taken)], self._world.now_s)
+        self._world.offer(self.node, Room(self._group, room))
+        if (deadline := self._pressure.next_deadline()) < NEVER:
+            self._world.at(deadline, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        if self._pressure.next_deadline() <= self._world.now_s:
+            self._tell()
 
     @property
     def _room(self) -> int:

@@ -9,10 +9,12 @@ from gossamer.lab.mutants import Mutant, become, mutant
 from gossamer.messages.event import Head
 from gossamer.messages.ids import EventId, StreamId
 from gossamer.messages.packet import Hole, Packet
+from gossamer.protocol.flow import Rooms
 from gossamer.protocol.gossip_buffer import GossipBuffer
 from gossamer.protocol.links import Link, Links
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.node import Node
+from gossamer.protocol.pressure import Pressure
 from gossamer.protocol.purging import Omitted
 from gossamer.protocol.receiver import Receiver
 from gossamer.protocol.safety import Safety
@@ -179,3 +181,33 @@ def let_a_late_obsolete_event_through(node: Node) -> None:
 
 
 SEMANTIC["let-a-late-obsolete-event-through"].memory = Amnesiac  # type: ignore[attr-defined]
+
+
+@mutant(SEMANTIC)
+def tell_windows_once(node: Node) -> None:
+    """A window that was lost is not told again."""
+
+    class Terse(Rooms):
+        __slots__ = ()
+
+        def on_round(self) -> None:
+            pass
+
+    become(node.rooms, Terse)
+
+
+@mutant(SEMANTIC)
+def wait_for_a_stuck_consumer(node: Node) -> None:
+    """Publishers wait for a consumer that takes nothing, however long."""
+
+
+class Endless(Pressure[str]):
+    """Excuses nobody."""
+
+    __slots__ = ()
+
+    def __init__(self, _: float) -> None:
+        super().__init__(float("inf"))
+
+
+SEMANTIC["wait-for-a-stuck-consumer"].pressure = Endless  # type: ignore[attr-defined]

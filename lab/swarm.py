@@ -31,6 +31,7 @@ from gossamer.protocol.config import Config, Group
 from gossamer.protocol.inputs import Close, Connected, Disconnect, Expel, Leave, Open, Received, Reconnect
 from gossamer.protocol.memory import Memory
 from gossamer.protocol.node import Node
+from gossamer.protocol.pressure import Pressure
 from gossamer.protocol.purging import Semantic
 
 PACKET_BYTES_MAX = 200
@@ -81,6 +82,8 @@ class Plan:
     reconnections: int
     """So often a link is cut in the middle of its window."""
     durables: int
+    stuck: bool
+    """The slow applications stop altogether at some time, until everybody has everything."""
     config: Config
 
     def __str__(self) -> str:
@@ -151,6 +154,9 @@ def draw(seed: int) -> Plan:
     if replicas is not None:
         config = replace(config, replicas=replicas, loggers_min=min(config.loggers_min, replicas))
     config = replace(config, compact=loggers > 0 and placement.random() < 0.3)
+    pressure = random.Random(f"pressure/{seed}")
+    group = replace(config.group(DEFAULT_GROUP), backpressure_max_s=pressure.choice((0.5, 2.0, 30.0)))
+    config = replace(config, groups={DEFAULT_GROUP: group})
     # With small answers a long gap takes several, and each full one is followed by the next request.
     answers = random.Random(f"answers/{seed}")
     config = replace(config, repair_bytes_max=answers.choice((500, Config().repair_bytes_max)))
@@ -196,6 +202,7 @@ def draw(seed: int) -> Plan:
         queue=semantics.choice((2, 8, 64)),
         reconnections=semantics.choice((0, 0, 5, 20)) if config.link_window_bytes else 0,
         durables=durables,
+        stuck=group.backpressure and pressure.random() < 0.5,
         config=config,
     )
 
@@ -240,6 +247,7 @@ class Run:
     ) -> None:
         self.plan = plan
         self._memory: Callable[[], Memory] = getattr(node_factory, "memory", Memory)  # a mutant may bring its own
+        self._pressure: type[Pressure[str]] = getattr(node_factory, "pressure", Pressure)
         self.rng = random.Random(xxh3_64_intdigest(f"workload/{plan.seed}".encode()))
         self.world = World(
             plan.seed,
@@ -317,7 +325,11 @@ class Run:
         if not world.run_until(lambda: self.checker.unreplaced() is None, limit_s, every_s=0.5):
             node, event = self.checker.unreplaced() or ("", EventId("", 0))
             raise Violation("semantic completeness", f"{node} has nothing in the place of {event}", event)
+        self._check_publishers(limit_s)
+        for consumer in self.consumers.values():
+            consumer.resume()
         self._check_consumers(limit_s)
+        self._check_publishers(limit_s)
         if not world.run_until(lambda: all(reader.done for reader in self.readers), limit_s, every_s=0.5):
             late = next(reader.id for reader in self.readers if not reader.done)
             raise Violation("liveness", f"{late} has not got to the end, {limit_s:.0f} s after healing")
@@ -350,7 +362,29 @@ class Run:
             events_max=self.plan.queue,
             semantic=semantic,
             memory=self._memory(),
+            pressure=self._pressure,
         )
+
+    def _stop_consumers(self) -> None:
+        for consumer in self.consumers.values():
+            consumer.stop()
+
+    def _check_publishers(self, limit_s: float) -> None:
+        """Nobody waits for ever to publish: windows get there, and a consumer that is stuck is waited for no longer."""
+        if not self.world.run_until(lambda: self._blocked() is None, limit_s, every_s=0.5):
+            name, stream, seq = self._blocked() or ("", "", 0)
+            what = f"{name} may still not publish {stream}:{seq}, {limit_s:.0f} s after healing"
+            raise Violation("liveness", what, EventId(stream, seq))
+
+    def _blocked(self) -> tuple[str, str, int] | None:
+        """A stream that back-pressure keeps a live member from publishing."""
+        for name, life in self.checker.lives.items():
+            node = self.world.hosts[name].node
+            assert isinstance(node, Node)
+            if life.status == "member":
+                for stream, seq in node.windows.blocked.items():
+                    return name, stream, seq
+        return None
 
     def _check_consumers(self, limit_s: float) -> None:
         """Every application ends in the right state: it got what its node got, or what obsoletes that."""
@@ -471,6 +505,9 @@ class Run:
             at_s = start_s + rng.uniform(0, plan.duration_s)
             world.at(at_s, self._tell, name, Disconnect())
             world.at(at_s + rng.uniform(0.1, plan.duration_s), self._tell, name, Reconnect())
+        if plan.stuck:
+            at_s = start_s + world.rng("stuck").uniform(0, plan.duration_s)
+            world.at(at_s, self._stop_consumers)
         for _ in range(plan.reconnections):
             world.at(start_s + rng.uniform(0, plan.duration_s), self._cut, *rng.sample(everyone, 2))
         for number in range(plan.joins):

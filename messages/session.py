@@ -8,6 +8,7 @@ acknowledged. Every packet bears its numbers, so whoever has it already takes no
     Hello(client, epoch, stream, following)   Welcome(stream, limits)        or Refusal
     … (publisher, holder)                     Numbers(first, last)           those of a named publisher, and more later
     Publish(packet)                           Acks(sent, logged, safe)       or Resend(first)
+                                              Allowance(last)                with back-pressure, when there is no room
     Subscribe(sub, selector, …)               Subscribed(sub)                or Refusal(sub)
     Taken(sub, positions)                                                    of a durable subscription
     Credit(bytes, grants)                     Run, Single, Items, …          as far as the credit goes
@@ -44,6 +45,7 @@ SUBS_MAX = 2**31 - 1
 ITEMS_MAX = 65_536
 POSITIONS_MAX = 100_000
 INTERESTS_MAX = 1_000
+BY_LENGTH_MAX = 1_024
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sub = Annotated[int, Meta(ge=0, le=SUBS_MAX)]
@@ -187,6 +189,10 @@ class Welcome(_Message, frozen=True, tag=32):
     """The groups by interest that this broker was told, in their order."""
     purge_patience_s: Annotated[float, Meta(ge=0, le=3_600)] = 0.05
     """How long an event may wait for a consumer before `policy="auto"` purges."""
+    purging: bool = True
+    """Whether queues of the client's group leave out obsolete events."""
+    backpressure: bool = False
+    """Whether publishers of the client's group wait for its slowest subscription."""
 
 
 class Acks(_Message, frozen=True, tag=33):
@@ -201,6 +207,14 @@ class Resend(_Message, frozen=True, tag=34):
     """What was sent from `first` on was not taken: send it (again) now."""
 
     first: Seq
+
+
+class Allowance(_Message, frozen=True, tag=45):
+    """Back-pressure: send nothing beyond `last`, for which there is no room; another `Allowance` says when there is."""
+
+    last: Last
+    by: Annotated[str, Meta(max_length=BY_LENGTH_MAX)] = ""
+    """The subscription that has no room; empty if there is enough room for now."""
 
 
 class Subscribed(_Message, frozen=True, tag=35):
@@ -336,8 +350,8 @@ class Farewell(_Message, frozen=True, tag=42):
 
 FromClient = Hello | Publish | Subscribe | Unsubscribe | Taken | Credit | Ping | Goodbye
 FromBroker = (
-    Welcome | Acks | Resend | Subscribed | Unsubscribed | Refusal | Run | Single | Items | Gap | Counts | Began
-    | Reached | Numbers | Pong | Farewell
+    Welcome | Acks | Resend | Allowance | Subscribed | Unsubscribed | Refusal | Run | Single | Items | Gap | Counts
+    | Began | Reached | Numbers | Pong | Farewell
 )  # fmt: skip
 
 _version = bytes([SESSION_VERSION])

@@ -18,6 +18,7 @@ ENTRIES_MAX = 200_000
 RANGES_MAX = 4_096
 PACKETS_MAX = 4_096
 SELECTORS_MAX = 64
+BY_LENGTH_MAX = 512
 SELECTOR_LENGTH_MAX = 64 * 1024
 PAGE_BYTES_MAX = 4 * 2**20
 
@@ -469,6 +470,8 @@ class Window(_Message, frozen=True, tag=27):
     """Back-pressure: I have room for each of these streams up to its position; do not publish beyond it."""
 
     vector: Vector
+    by: Annotated[str, Meta(max_length=BY_LENGTH_MAX)] = ""
+    """The consumer that has the least room, for people."""
 
 
 class Sent(_Message, frozen=True, tag=28):

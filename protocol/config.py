@@ -20,7 +20,10 @@ class Group:
     purging: bool = True
     """Full buffers drop what is obsolete."""
     backpressure: bool = False
-    """Publishers wait for the slowest member that takes part, instead of it falling behind."""
+    """Publishers wait for the slowest live subscription, instead of it falling behind (docs/semantics.md)."""
+    backpressure_max_s: float = 30.0
+    """Publishers do not wait for a subscription that has no room and took nothing for so long. Short frees publishers
+    sooner of a consumer that is stuck; longer than a consumer's longest pause keeps it from falling behind."""
     order: Order = "fifo"
     """`fifo`: each publisher's events in its order. `causal`: and after what their publisher had been delivered.
     `total`: the same order at every broker, agreed on by those of `agreed_by`; it costs some message delays."""
@@ -28,6 +31,8 @@ class Group:
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise UsageError(f"order is {', '.join(ORDERS[:-1])} or {ORDERS[-1]}, not {self.order!r}")
+        if not 0 < self.backpressure_max_s < float("inf"):
+            raise UsageError(f"backpressure_max_s must be more than 0 and finite, not {self.backpressure_max_s}")
 
 
 DEFAULT = Group()

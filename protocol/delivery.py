@@ -383,6 +383,12 @@ class Feed:
             self.behind = True
         return not self._overdue
 
+    def make_room(self) -> None:
+        """Leave out now the obsolete entries that a lazy queue keeps until it is full."""
+        if not self.eager:
+            self._note(self.queue.be_eager(True))
+            self.queue.be_eager(False)
+
     def overtake(self, stream: StreamId, key: str | None, events: int) -> None:
         """So many events of a key need not be settled, since an eager queue is about to be given a newer one."""
         self._obsoleted(stream, key, events)

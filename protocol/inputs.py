@@ -117,6 +117,8 @@ class Room(Struct, frozen=True):
 
     group: str
     events: int | None
+    by: str = ""
+    """The consumer that has the least room, for people."""
 
 
 class Connected(Struct, frozen=True):

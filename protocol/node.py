@@ -415,7 +415,7 @@ class Node:
                 self.exchange.touch(name)
 
     def _on_room(self, given: inputs.Room) -> None:
-        self.rooms.on_room(given.group, given.events)
+        self.rooms.on_room(given.group, given.events, given.by)
         self.windows.recheck()
 
     def _on_connected(self, given: inputs.Connected) -> None:
@@ -563,6 +563,7 @@ class Node:
             or self.durables.busy
             or bool(self.mending)
             or bool(self.coverage)
+            or self.rooms.full
             or bool(self.exchange.untold(self._sinks()))
         )
         self._interval_s = config.round_interval_s if busy else min(2 * self._interval_s, config.round_interval_max_s)
@@ -594,6 +595,8 @@ class Node:
 
     def on_data(self, sender: NodeId, message: Data) -> None:
         """A packet on its first way, or sent again by its sender because it is not acknowledged."""
+        if self._ctx.config.groups and self._presses(message.packet.stream):
+            self.rooms.on_origin(message.packet.stream, message.origin)
         if self.logger is None and self.receiver.is_over(message.packet):
             return  # with push gossip most of what comes has come before
         fresh = self._accept(message.packet, from_logger=False, origin=message.origin)
@@ -629,12 +632,13 @@ class Node:
 
     def _took(self, name: StreamId) -> None:
         stream = self.receiver.streams[name]
-        if self._ctx.config.groups and self._ctx.config.group(group_of(name)).backpressure:
-            self.rooms.on_taken(name)
         if stream.beat is not None:
             self.heartbeats.on_active(stream)
         if self.logger is None or not self.placement.is_mine(name):
             self.exchange.touch(name)
+
+    def _presses(self, name: StreamId) -> bool:
+        return self._ctx.config.group(group_of(name)).backpressure
 
     def _disseminate(self, packets: Iterable[Packet]) -> None:
         for packet in packets:
@@ -820,7 +824,7 @@ class Node:
             self.exchange.acknowledge(sender, known)
 
     def on_window(self, sender: NodeId, message: Window) -> None:
-        self.windows.on_window(sender, message.vector)
+        self.windows.on_window(sender, message.vector, message.by)
 
     def on_sent(self, sender: NodeId, message: Sent) -> None:
         """All that was sent before it has been handled."""
@@ -889,6 +893,8 @@ class Node:
 
     def _on_opened(self, stream: Stream) -> None:
         self.orphans.on_opened(stream)
+        if self._ctx.config.groups and self._presses(stream.id):
+            self.rooms.on_opened(stream.id)  # nothing more of it may come before its publisher knows our window
         if self.handover is not None:
             self.handover.on_opened(stream)
 

@@ -177,8 +177,9 @@ class Client:
     ) -> EventId:
         """Publish an event, and return its id.
 
-        It waits for room in the outgoing buffer, never for a consumer. With `ack` it also waits until the broker has
-        the event ("sent"), until enough loggers have it on disk ("logged"), or until enough members hold it ("safe").
+        It waits for room in the outgoing buffer; in a group with back-pressure that is for the slowest subscription
+        (`blocked_by`), else never for a consumer. With `ack` it also waits until the broker has the event ("sent"),
+        until enough loggers have it on disk ("logged"), or until enough members hold it ("safe").
 
             await client.publish({"type": "quote", "price": 101.5}, key="IBM", ack="logged")
 
@@ -260,7 +261,11 @@ class Client:
 
     def _no_room(self) -> GossamerError:
         self._open()
-        return BufferFull(f"{self.pending} events are published and not logged yet")
+        return BufferFull(f"{self.pending} events are published and not logged yet{self._why_blocked()}")
+
+    def _why_blocked(self) -> str:
+        blocked_by = self.blocked_by
+        return "" if blocked_by is None else f"; back-pressure: no room at {blocked_by}"
 
     async def delete(
         self,
@@ -312,6 +317,16 @@ class Client:
     def pending(self) -> int:
         """How many events are published and not logged yet (in a mesh without loggers: not safe)."""
         return 0 if self._annotator is None else self._annotator.next - 1 - self._outgoing.acked
+
+    @property
+    def blocked_by(self) -> str | None:
+        """In a group with back-pressure: the subscription without room for this client's next event, as
+        `client/subscription at broker`; the broker alone until it has named one; None if there is room.
+
+            if client.blocked_by is not None:
+                print(client.pending, "events wait for", client.blocked_by)
+        """
+        return self._outgoing.blocked_by if self._outgoing.blocked else None
 
     @property
     def stream(self) -> StreamId:
@@ -386,6 +401,8 @@ class Client:
         """
         self._open()
         check_options(buffer, policy, order)
+        if not self._transport.purging and policy != "random":
+            policy = "none"  # every event of this group matters
         begins = start_of(start, self._group)
         if durable is not None:
             durable_id(self._group, durable)
@@ -520,7 +537,7 @@ class Client:
                 self._transport.hurry()
             await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            raise Timeout(f"{what} within {timeout:g} s") from None
+            raise Timeout(f"{what} within {timeout:g} s{self._why_blocked()}") from None
         finally:
             self._outgoing.waited -= 1
 

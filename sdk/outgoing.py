@@ -7,6 +7,9 @@ Events leave at once when nothing is under way but a few small packets, or nothi
 gather, and leave when that has been taken, or when they fill a packet. So at low rates a packet is one event, and at
 high rates it is large. The first small ones that are under way are *patient*: unless somebody waits for their
 acknowledgement, one for all of them will do.
+
+In a group with back-pressure the broker may say how far the stream may go (`Allowance`). Nothing beyond that leaves,
+and far fewer events are kept here, so that `publish` soon waits as well.
 """
 
 from collections import deque
@@ -23,6 +26,8 @@ PACKET_BYTES_MAX = 512 * 1024
 """A packet is filled up to here; one event may be larger."""
 EVENTS_MAX, BYTES_MAX = 65_536, 64 * 2**20
 """Published, and not logged yet."""
+PRESSED_EVENTS_MAX = 4 * PACKET_EVENTS_MAX
+"""With back-pressure: published, and not yet taken by the broker."""
 FLYING_MAX = 4
 """Packets that are on their way and not yet with the broker. With more a publisher outruns its broker, and subscribers
 that would keep up read seconds behind (docs/performance.md)."""
@@ -57,6 +62,14 @@ class Outgoing:
         """Up to here the stream need not be kept any more."""
         self._limit = SEQ_MAX
         """The last number that may be used at all."""
+        self._pressed = False
+        """Whether publishers of the group wait for its slowest subscription."""
+        self.allowed = SEQ_MAX
+        """The last number that subscriptions have room for."""
+        self.blocked_by = ""
+        """The subscription that has no room beyond that."""
+        self.blocked = False
+        """Whether something waits here because of that."""
         self.open_until = -1
         """The last number that there is room for now."""
         self.flying: deque[int] = deque()
@@ -106,9 +119,11 @@ class Outgoing:
             return
         urgent = now_ns >= self.patient_until_ns
         while len(flying) < FLYING_MAX:
+            if self._following_unsent > self.allowed:
+                self.blocked = True
+                break
             if self.unsent:
-                packet = self._unacked[len(self._unacked) - self.unsent]
-                self.unsent -= 1
+                packet = self._next_unsent()
             elif len(outbox) >= PACKET_EVENTS_MAX or (urgent and outbox):
                 packet = self._pack()
                 urgent = False
@@ -124,9 +139,27 @@ class Outgoing:
         if urgent:
             self.patient_until_ns = now_ns + LOOK_NS
 
+    @property
+    def _following_unsent(self) -> int:
+        """The first number that was not sent in this session."""
+        return self._unacked[-self.unsent].first if self.unsent else self.next
+
+    def _next_unsent(self) -> Packet:
+        """The first packet that was not sent in this session: as much of it as there is room for."""
+        place = len(self._unacked) - self.unsent
+        packet = self._unacked[place]
+        if packet.last > self.allowed:
+            self._unacked[place] = packet.cut(self.allowed + 1, packet.last)
+            packet = packet.cut(packet.first, self.allowed)
+            self._unacked.insert(place, packet)
+        else:
+            self.unsent -= 1
+        return packet
+
     def _pack(self) -> Packet:
         assert self.stream is not None
-        packet = Packet(self.stream, self.next, *self.outbox.take(PACKET_EVENTS_MAX, PACKET_BYTES_MAX))
+        count = min(PACKET_EVENTS_MAX, self.allowed - self.next + 1)
+        packet = Packet(self.stream, self.next, *self.outbox.take(count, PACKET_BYTES_MAX))
         if self._spool is not None:
             self._spool.keep(packet)
         self.next += packet.count
@@ -139,6 +172,8 @@ class Outgoing:
         """A new session: what the last broker did not acknowledge is sent to this one."""
         self._again(len(self._unacked))
         self._limit = welcome.last
+        self._pressed = welcome.backpressure
+        self.on_allowance(SEQ_MAX, "")  # this broker says so if there is no room
         if self.stream is None:
             self.stream = welcome.stream
             self.next = welcome.first
@@ -169,6 +204,13 @@ class Outgoing:
         self._limit = max(self._limit, last)
         self._make_room()
 
+    def on_allowance(self, last: int, by: str) -> None:
+        """Subscriptions have room up to `last`; the one named has no room for more."""
+        self.allowed, self.blocked_by = last, by
+        self.blocked = self.next - 1 > last  # what is not packed yet is looked at when it is due
+        if not self.flying:
+            self.patient_until_ns = 0
+
     def on_resend(self, first: int) -> None:
         self._again(sum(packet.last >= first for packet in self._unacked))
 
@@ -180,6 +222,9 @@ class Outgoing:
 
     def _make_room(self) -> None:
         self.open_until = min(self.acked + EVENTS_MAX, self._limit)
+        if self._pressed:
+            taken = max(self.acks.sent, self.acked)
+            self.open_until = min(self.open_until, taken + PRESSED_EVENTS_MAX)
 
     def fail(self) -> None:
         """Nothing more can be published."""

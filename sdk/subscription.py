@@ -51,6 +51,9 @@ from gossamer.sdk.undecoded import Undecoded
 from gossamer.sdk.waiting import Turns, Wait
 
 WINDOW_MAX = 16
+CREDIT_S = 1.0
+"""How often a slow reader with less than half of its credit left grants less than a quarter of its window, so that its
+broker sees it read."""
 CHUNK_S = 0.01
 """How long the application should be busy with what it takes at a time."""
 CHUNK_MAX = 1_024
@@ -188,7 +191,7 @@ class Subscription:
         self._unyielding = 0
         """How many were taken since other tasks could run."""
         self._chunk = 1
-        self._took_at = 0.0
+        self._took_at = self._credited_at = 0.0
         self._passed = 0
         self._delivered = self._left = self._lost = 0
         self._counts = (0, 0)
@@ -381,8 +384,10 @@ class Subscription:
                 self._window = min(2 * self._window, WINDOW_MAX * self._buffer)  # nothing is left, and little may come
             room = self._received + self._window - self._waiting - self._queued
             more = room - self._granted >= self._window // 4
+            if not more and room > self._granted and 2 * (self._granted - self._received) <= self._window:
+                more = self._took_at >= self._credited_at + CREDIT_S
             if more:
-                self._granted = room
+                self._granted, self._credited_at = room, self._took_at
         self._unyielding += len(said)
         if more:
             self._credit(self.number)

@@ -297,6 +297,11 @@ class Client:
         return self._client.pending
 
     @property
+    def blocked_by(self) -> str | None:
+        """In a group with back-pressure: the subscription without room for this client's next event."""
+        return self._client.blocked_by
+
+    @property
     def stream(self) -> StreamId:
         """The id of this client's stream."""
         return self._client.stream

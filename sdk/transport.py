@@ -43,6 +43,7 @@ from gossamer.messages.ids import StreamId
 from gossamer.messages.session import (
     FRAME_BYTES_MAX,
     Acks,
+    Allowance,
     Began,
     Counts,
     Credit,
@@ -166,6 +167,8 @@ class Transport:
         """The broker we are with."""
         self.order = "fifo"
         """Of the group, as the broker told."""
+        self.purging = True
+        """Whether queues of the group leave out obsolete events, as the broker told."""
         self.interests: tuple[Interest, ...] = ()
         """The groups by interest, as the broker told."""
         self.failure: GossamerError | None = None
@@ -529,6 +532,7 @@ class Transport:
         self._heard_at = self._pinged_at = now
         self.node = welcome.node
         self.order = welcome.order
+        self.purging = welcome.purging
         self.interests = welcome.interests
         self._window_bytes = welcome.window_bytes
         self._purge_patience_s = welcome.purge_patience_s
@@ -657,6 +661,8 @@ class Transport:
                     receiver.on_subscribed()
             case Resend(first=first):
                 self.outgoing.on_resend(first)
+            case Allowance(last=last, by=by):
+                self.outgoing.on_allowance(last, by)
             case Numbers(last=last):
                 self.outgoing.on_numbers(last)
                 self._on_acks()

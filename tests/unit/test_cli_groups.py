@@ -59,6 +59,8 @@ def test_what_the_report_writes_is_what_brokers_load(tmp_path):
         ("[groups.a]\n\nselector = 'price >'", "line 3: .*ends here"),
         ("[groups.a]\nselector = 'x = 1'\n[groups.b]\nselector = ''\nspeed = 3", "line 5: there is no setting 'speed'"),
         ("[groups.a]\nselector = 'x = 1'\npurging = 1", "line 3: purging = 1"),
+        ("[groups.a]\nselector = ''\nbackpressure_max_s = true", "line 3: backpressure_max_s = True"),
+        ("[groups.a]\nselector = ''\nbackpressure_max_s = 0", "backpressure_max_s must be more than 0"),
         ("[groups.'$sys']\nselector = 'x = 1'", r"line 1: .*begin with \$"),
         ("[groups.'a/b']\nselector = 'x = 1'", "line 1: .*a name is"),
         ("[groups.a]\nselector = 'x = 1'\nof = 'b/c'", "line 3: .*a name is"),

@@ -36,10 +36,11 @@ def test_the_file_says_how_groups_are_to_be_treated(tmp_path):
     file = tmp_path / "x.toml"
     file.write_text(
         '[protocol]\nagreed_by = ["b1", "b2"]\n[groups.prices]\norder = "total"\n'
-        "[groups.news]\npurging = false\nbackpressure = true\n"
+        "[groups.news]\npurging = false\nbackpressure = true\nbackpressure_max_s = 5\n"
     )
     _, config = settle(file, FLAGS, DEFAULTS)
-    assert config.groups == {"prices": Group(order="total"), "news": Group(purging=False, backpressure=True)}
+    news = Group(purging=False, backpressure=True, backpressure_max_s=5.0)
+    assert config.groups == {"prices": Group(order="total"), "news": news}
     assert config.agreed_by == ("b1", "b2")
     assert settle(None, FLAGS, DEFAULTS)[1].groups == {}
 

@@ -33,7 +33,7 @@ class Rooming:
             self.receiver.accept(each, False)
             stream = self.receiver.streams[each.stream]
             stream.origin = f"publisher of {each.stream}"
-            self.rooms.on_taken(each.stream)
+            self.rooms.on_opened(each.stream)
         return self._did()
 
     def room(self, events):
@@ -252,7 +252,8 @@ def test_a_member_that_is_not_heard_of_holds_up_nobody_after_a_while():
     bench = Sending()
     bench.may(0)
     bench.window("a", 20)
-    assert not bench.may(3), "b has not said anything yet"
+    bench.window("b", 2)
+    assert not bench.may(3)
     bench.heard["a"] = 5.5
     assert bench.at(5.0) == []
     assert bench.at(5.6) == [S]
@@ -340,3 +341,58 @@ def test_without_back_pressure_nobody_tells_windows(groups):
     me, _ = node(brokers="a", groups=groups)
     effects = [*receive(me, "a", Data("a", packet(0))), *me.handle(Wake(), 1.0)]
     assert sent(effects, Window) == []
+
+
+def test_a_node_that_takes_a_stream_over_is_told_the_window():
+    """A client has gone to another broker, which knows no windows; so old an event as it sends again brings them."""
+    me, _ = node(brokers="ab", groups=BOTH_ON)
+    me.handle(Room(GROUP, 5, "slow/0"), 0.0)
+    receive(me, "a", Data("a", packet(0)))
+    told = sent(receive(me, "b", Data("b", packet(0))), Window)
+    assert told == [((peer,), Window((Position(S, 4),), "slow/0")) for peer in "ab"], "either may publish it now"
+    told = sent(me.handle(Room(GROUP, 9, "slow/0"), 0.0), Window)
+    assert told == [((peer,), Window((Position(S, 9),), "slow/0")) for peer in "ab"]
+
+
+def test_the_blocking_member_and_its_consumer_are_named():
+    bench = Sending()
+    bench.may(0)
+    bench.windows.on_window("a", (Position(S, 9),), "fast/0")
+    bench.windows.on_window("b", (Position(S, 3),), "slow/1")
+    assert not bench.may(4)
+    assert bench.windows.blocker(S) == ("b", "slow/1")
+    bench.rooms._granted[GROUP] = {S: 1}
+    bench.rooms._by[GROUP] = "own/2"
+    assert bench.windows.blocker(S) == (bench.ctx.node, "own/2")
+
+
+def test_a_publisher_may_ask_how_far_it_may_go_and_is_told_when_that_moves():
+    bench = Sending("a")
+    bench.may(0)
+    bench.window("a", 20)
+    assert bench.windows.wait(S, 5) == 20
+    assert bench.window("a", 20) == []
+    assert bench.window("a", 21) == [S]
+    assert bench.window("a", 30) == [], "until it asks again"
+
+
+def test_a_member_that_never_tells_a_window_does_not_stop_publishers_for_good():
+    """It was not told of the group's back-pressure."""
+    bench = Sending("ab", window_patience_s=5.0)
+    bench.may(0)
+    bench.window("a", 99)
+    assert not bench.may(3), "b has not told its room"
+    bench.heard |= {"a": 9.0, "b": 9.0}
+    assert bench.at(4.9) == []
+    assert bench.at(5.1) == [S]
+    assert bench.window("b", 3) == []
+    assert not bench.may(4), "now it has"
+
+
+def test_a_member_tells_its_window_of_streams_that_it_begins_behind():
+    """It joined when all that the publisher could send without its window had been sent: nothing more would come."""
+    me, _ = node(brokers="ab", groups=BOTH_ON)
+    me.handle(Room(GROUP, 5), 0.0)
+    me._ctx.effects = []
+    me.receiver.begin((Position(S, 10),))
+    assert sent(me._ctx.effects, Window) == [((peer,), Window((Position(S, 15),))) for peer in "ab"]

@@ -13,6 +13,7 @@ from gossamer.sdk.outgoing import (
     PACKET_BYTES_MAX,
     PACKET_EVENTS_MAX,
     PATIENT_FLYING_MAX,
+    PRESSED_EVENTS_MAX,
     SMALL_BYTES_MAX,
     SMALL_EVENTS_MAX,
     SMALL_FLYING_MAX,
@@ -167,3 +168,57 @@ def test_who_goes_on_with_a_spool_has_the_less_room(tmp_path: Path) -> None:
         post(again)
         again.on_acks(Acks(1, 1, 1))
         assert (again.pending_bytes, again.open_bytes) == (0, BYTES_MAX)
+
+
+# Back-pressure --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_leaves_beyond_the_allowance() -> None:
+    outgoing = welcomed()
+    outgoing.on_allowance(2, "slow/0 at b")
+    assert spans(post(outgoing, *[EVENT] * 5)) == [(0, 2)]
+    assert outgoing.blocked
+    sent(outgoing, 2)
+    assert post(outgoing) == []
+    outgoing.on_allowance(3, "slow/0 at b")
+    assert spans(post(outgoing)) == [(3, 3)]
+    outgoing.on_allowance(10**9, "")
+    assert not outgoing.blocked
+    assert spans(post(outgoing, now_ns=GATHER_NS)) == [(4, 4)]
+
+
+def test_a_packet_that_was_refused_is_sent_again_as_far_as_there_is_room() -> None:
+    outgoing = welcomed()
+    (whole,) = post(outgoing, *[EVENT] * 10)
+    outgoing.on_allowance(-1, "slow/0 at b")
+    outgoing.on_resend(0)
+    assert post(outgoing) == []
+    assert outgoing.blocked
+    outgoing.on_allowance(3, "slow/0 at b")
+    outgoing.on_resend(0)
+    first = post(outgoing)
+    outgoing.on_allowance(20, "slow/0 at b")
+    rest = post(outgoing, now_ns=GATHER_NS)
+    assert spans(first + rest) == [(0, 3), (4, 9)]
+    assert b"".join(each.packet.blob for each in first + rest) == whole.packet.blob
+    outgoing.on_acks(Acks(9, 9, 9))
+    assert outgoing.pending_bytes == 0
+
+
+def test_a_new_broker_is_sent_everything_until_it_says_otherwise() -> None:
+    outgoing = welcomed()
+    outgoing.on_allowance(2, "slow/0 at b")
+    post(outgoing, *[EVENT] * 5)
+    welcome(outgoing)
+    assert not outgoing.blocked
+    assert spans(post(outgoing)) == [(0, 2), (3, 4)]
+
+
+def test_with_back_pressure_fewer_events_wait_for_the_broker() -> None:
+    outgoing = Outgoing()
+    outgoing.on_welcome(Welcome(1, "broker", STREAM, 2**20, 2**20, 20.0, backpressure=True))
+    assert outgoing.open_until == PRESSED_EVENTS_MAX - 1
+    outgoing.on_acks(Acks(9, -1, -1))
+    assert outgoing.open_until == PRESSED_EVENTS_MAX + 9
+    welcome(outgoing)
+    assert outgoing.open_until == EVENTS_MAX - 1, "that broker has no back-pressure for this group"
