@@ -66,7 +66,7 @@ class Pressure(Generic[Key]):
             else:
                 before, since = full.get(key, (taken, now))
                 self._full[key] = before, since = (taken, now) if taken != before else (before, since)
-                if key in excused or now - since >= self.max_s:
+                if key in excused or now >= since + self.max_s:
                     self.excused[key] = None
                     if key not in excused:
                         self.stopped.append(key)

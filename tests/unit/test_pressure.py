@@ -55,6 +55,14 @@ def test_a_consumer_that_is_gone_is_forgotten() -> None:
     assert pressure.room([Level("a", 0, 7)], 7.0) == 0, "another life of it, or another consumer of that name"
 
 
+@given(st.floats(0, 1e6), st.floats(0.01, 100))
+def test_a_consumer_is_excused_at_its_deadline_however_that_is_rounded(now: float, max_s: float) -> None:
+    """Whoever sleeps until the deadline would wake for nothing, again and again."""
+    pressure: Pressure[str] = Pressure(max_s)
+    pressure.room([Level("a", 0, 0)], now)
+    assert pressure.room([Level("a", 0, 0)], pressure.next_deadline()) is None
+
+
 steps = st.lists(
     st.tuples(st.floats(0.1, 3.0), st.lists(st.tuples(st.integers(-2, 3), st.booleans()), min_size=3, max_size=3)),
     max_size=40,
@@ -74,7 +82,7 @@ def test_nobody_is_waited_for_longer_than_the_bound_without_progress(steps: list
                 moved_at[key], excused[key] = NEVER, False
             elif takes or moved_at[key] == NEVER or now == wait_s:
                 moved_at[key] = now
-            excused[key] = excused[key] or (room <= 0 and now - moved_at[key] >= MAX_S)
+            excused[key] = excused[key] or (room <= 0 and now >= moved_at[key] + MAX_S)
         levels = [Level(key, room, taken[key]) for key, (room, _) in enumerate(seen)]
         counting = [max(0, level.room) for level in levels if not excused[level.key]]
         assert pressure.room(levels, now) == (min(counting) if counting else None)
