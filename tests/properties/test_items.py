@@ -46,7 +46,7 @@ def check(backup, states, last):
     return backup.operation
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(UPDATES, st.randoms(use_true_random=False), st.floats(0.0, 1.0))
 def test_a_backup_shows_only_states_of_the_primary(updates, random, share) -> None:
     events, states = issued(updates)
@@ -65,7 +65,7 @@ def test_a_backup_shows_only_states_of_the_primary(updates, random, share) -> No
     assert (backup.values, backup.operation) == (states[-1], len(updates))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(UPDATES, st.randoms(use_true_random=False))
 def test_a_backup_behind_a_queue_shows_only_states_of_the_primary(updates, random) -> None:
     """The queue of a slow application purges while the backup takes events from it."""
