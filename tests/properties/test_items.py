@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId
 from gossamer.protocol.annotator import Annotator
+from gossamer.protocol.groups.items import Items
 from gossamer.protocol.groups.streams import event_of
 from gossamer.protocol.obsolescence import Told, obsoletes
 from gossamer.protocol.purging import PurgingBuffer
-from gossamer.sdk.items import Items
 
 S = "g/~a.0"
 UPDATE = st.dictionaries(st.sampled_from("uvwxyz"), st.integers(0, 9), min_size=1, max_size=4)
