@@ -14,7 +14,7 @@ from gossamer.messages.errors import ConnectionLost, GossamerError, Timeout, Usa
 from gossamer.messages.event import Attributes, Event
 from gossamer.messages.ids import EventId
 from gossamer.protocol.annotator import Part
-from gossamer.sdk.items import Items
+from gossamer.protocol.groups.items import Items
 from gossamer.sdk.member import Member, View, join
 
 
@@ -196,8 +196,8 @@ class PrimaryBackup(_Replica):
     one has delivered the same, the next one takes over with exactly what the others have: `took_over` is called. An
     update of several items is applied by all or (when the primary died before its COMMIT) by none. An update obsoletes
     earlier ones of its items, so that a backup that is behind skips them; each state that it shows is one that the
-    primary was in (sdk/items.py). With uniform agreement, the default, updates and `read()` are linearizable; `items`
-    of a backup may be behind.
+    primary was in (protocol/groups/items.py). With uniform agreement, the default, updates and `read()` are
+    linearizable; `items` of a backup may be behind.
     """
 
     def __init__(self, took_over: Callable[[], None] | None = None) -> None:

@@ -20,9 +20,9 @@ from gossamer.protocol.annotator import Annotator, Part
 from gossamer.protocol.groups import seat
 from gossamer.protocol.groups.effects import Deliver, Joined, Omit, View
 from gossamer.protocol.groups.inputs import Multicast, Snapshot
+from gossamer.protocol.groups.items import Items
 from gossamer.protocol.groups.streams import stream_of
 from gossamer.protocol.groups.views import Order, Timing, Views
-from gossamer.sdk.items import Items
 
 TIMING = Timing(tick_s=0.02, suspect_s=0.15, exclude_s=0.3, ack_s=0.005)
 ITEMS = "xyz"

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId
 from gossamer.protocol.annotator import Annotator
+from gossamer.protocol.groups.items import Items
 from gossamer.protocol.groups.streams import event_of
 from gossamer.protocol.obsolescence import Told, obsoletes
 from gossamer.protocol.purging import PurgingBuffer
-from gossamer.sdk.items import Items
 
 S = "g/~a.0"
 UPDATE = st.dictionaries(st.sampled_from("uvwxyz"), st.integers(0, 9), min_size=1, max_size=4)
@@ -46,7 +46,7 @@ def check(backup, states, last):
     return backup.operation
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(UPDATES, st.randoms(use_true_random=False), st.floats(0.0, 1.0))
 def test_a_backup_shows_only_states_of_the_primary(updates, random, share) -> None:
     events, states = issued(updates)
@@ -65,7 +65,7 @@ def test_a_backup_shows_only_states_of_the_primary(updates, random, share) -> No
     assert (backup.values, backup.operation) == (states[-1], len(updates))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(UPDATES, st.randoms(use_true_random=False))
 def test_a_backup_behind_a_queue_shows_only_states_of_the_primary(updates, random) -> None:
     """The queue of a slow application purges while the backup takes events from it."""

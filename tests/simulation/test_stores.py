@@ -6,8 +6,8 @@ import pytest
 from gossamer.lab.checkers import Violation
 from gossamer.lab.groups import stores
 from gossamer.messages.event import Event
+from gossamer.protocol.groups.items import Items
 from gossamer.protocol.groups.views import Order
-from gossamer.sdk.items import Items
 
 SEEDS = range(12)
 

@@ -8,8 +8,8 @@ from gossamer.messages.errors import BufferFull
 from gossamer.messages.event import Content, Event
 from gossamer.messages.ids import EventId
 from gossamer.protocol.annotator import Annotator, Part
+from gossamer.protocol.groups.items import Items
 from gossamer.protocol.groups.streams import event_of
-from gossamer.sdk.items import Items
 
 
 class Primary:
