@@ -636,6 +636,20 @@ def vouch_by_positions_only(node: Node) -> None:
 
 
 @mutant(RARE)
+def turn_to_peers_for_good(node: Node) -> None:
+    """What is missing when there is no logger stays in the gossip phase when there is one again."""
+
+    class Forgetful(Repair):
+        __slots__ = ()
+
+        def _age(self, stream: Stream, first: int, last: int) -> None:
+            if self._membership.loggers:
+                super()._age(stream, first, last)
+
+    become(node.repair, Forgetful)
+
+
+@mutant(RARE)
 def keep_every_stream(node: Node) -> None:
     """A logger takes a mark of any stream only for an event that outlives it, and not only of those that it keeps."""
     node.receiver.keeps = lambda _: node.logger is not None

@@ -82,9 +82,9 @@ class Plan:
     reconnections: int
     """So often a link is cut in the middle of its window."""
     durables: int
-    stuck: bool
-    """The slow applications stop altogether at some time, until everybody has everything."""
     config: Config
+    stuck: bool = False
+    """The slow applications stop altogether at some time, until everybody has everything."""
 
     def __str__(self) -> str:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("seed", "config")}

@@ -7,9 +7,9 @@ its *bookmark*, the seq up to which it has taken each stream of its group, which
 
     attach      a broker asks the loggers for the bookmark, takes the element-wise best, and enters the subscription
                 with a higher epoch; when that is on disk at the loggers it has it
-    begin       a subscription that nobody knows is entered as *beginning*, and as *durable* when a majority of the
-                loggers have its bookmark on disk. Its broker may die in between: then the client was told nothing, no
-                logger need have a bookmark, and it begins anew with the next broker
+    begin       a subscription that nobody knows is entered as *beginning*, and a logger that has its bookmark on disk
+                says that it is *durable*. Its broker may die in between: then no logger has a bookmark, the client was
+                told nothing, and it begins anew with the next broker
     mark        the broker tells what was taken, batched, until each logger has it on disk
     detach      the last of it is told, and the bookmark stays; or the subscription is forgotten
     hand over   a logger that is to leave tells the others its bookmarks, and confirms nothing more: it may be the only
@@ -341,7 +341,7 @@ class Durables:
         record = self._membership.table.get(name)
         after = 0 if record is None else record.freshness
         epoch = _later(self._ctx, after, holder)
-        status = "beginning" if new else "durable"
+        status = "beginning" if new and vector else "durable"
         self._membership.merge(Member(name, status, epoch))  # whoever had it here hears of it by that
         held = self.held[name] = Held(epoch, after, vector, new, self._ctx.round)
         self._tell(name, held)
@@ -363,8 +363,6 @@ class Durables:
             self._ctx.emit(Detached(name, held.epoch, "the loggers know where it is"))
         elif enough and not held.announced:
             held.announced, held.after = True, held.epoch
-            if held.new:
-                self._membership.merge(Member(name, "durable", held.epoch))
             self._ctx.emit(Attached(name, held.epoch, dict(held.vector), held.new))
 
 
@@ -422,7 +420,8 @@ class Bookmarks:
         begun = self._epochs.get(message.name, 0)
         if message.whole and message.epoch != begun and message.after < begun:
             return False  # it comes late, from somebody who never got to have it
-        begins = not message.after and message.name not in self.marked
+        # A bookmark of nothing leaves nothing on disk to know it by but its record.
+        begins = not message.after and message.name not in self.marked and bool(message.vector)
         self._membership.merge(Member(message.name, "beginning" if begins else "durable", message.epoch))
         record = self._membership.table.get(message.name)
         if record is None or record.freshness != message.epoch or record.status not in DURABLE:
@@ -439,6 +438,7 @@ class Bookmarks:
 
     def _on_saved(self, sender: NodeId, message: Bookmark, anew: bool) -> None:
         self._take(message, anew)
+        self._membership.merge(Member(message.name, "durable", message.epoch))
         if self._handed is None and self._membership.own.logger:
             self._ctx.send(sender, Bookmarked(message.name, message.epoch, message.version))
 

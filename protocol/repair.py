@@ -211,6 +211,7 @@ class Repair:
                         gaps.missing.remove(first, last)
                         gaps.early.remove(first, last)
                         gaps.gmissing.add(first, last)
+                        self._age(stream, first, last)  # one may come, or be a logger again
             for first, last in self._worth_asking(stream):
                 _extend(peers, stream, gaps.askable(gaps.gmissing, first, last))
                 _extend(loggers, stream, gaps.askable(gaps.missing, first, last))

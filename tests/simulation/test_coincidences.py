@@ -377,6 +377,22 @@ def test_unless_it_counts_as_begun_without_a_bookmark() -> None:
     assert (held.new, held.vector) == (False, {}), "it is owed what is gone"
 
 
+def test_a_durable_subscription_that_began_before_any_stream_is_known_to_a_logger_that_restarts() -> None:
+    """Its bookmark names nothing, and the logger dies before anybody tells it that the subscription has begun."""
+    mesh = Mesh("abc", "L", config=QUICK)
+    mesh.attach("a", "orders")
+    assert mesh.run_until(lambda: ("a", ORDERS) in mesh.applications.epochs, 60.0)
+    mesh.crash("L")
+    mesh.publish("c", 3)
+    mesh.run(5.0)
+    mesh.crash("a")
+    mesh.restart("L")
+    mesh.attach("b", "orders")
+    assert mesh.run_until(lambda: ("b", ORDERS) in mesh.applications.epochs, 60.0)
+    held = mesh.world.hosts["b"].node.durables.held[ORDERS]
+    assert (held.new, held.vector) == (False, {}), "it is owed what was published since"
+
+
 def test_a_bookmark_that_comes_after_a_stream_is_retired_does_not_name_it() -> None:
     mesh = Mesh("abc", "L", config=QUICK)
     stream = mesh.stream("c")

@@ -171,12 +171,50 @@ PLANS = {
             positions_rounds=1, sponsors=3,
         ),
     ),
+    "a durable subscription began before any stream": Plan(
+        seed=22752060546321, brokers=3, loggers=1, topology="star", latency_ms=40.0, duration_s=2.0, streams=1,
+        publish_every_s=0.2, named=True, moves=False, wire=False, loss=0.0, burst=0.0, duplicate=0.02, delay_ms=0.0,
+        straggle=0.0, partitions=0, crashes=3, resume=False, logger_crashes=2, disconnects=0, joins=0,
+        late_logger=False, logger_leaves=False, all_loggers_leave=False, leaves=0, never_return=1, speech="all",
+        keys=10, slow=0, delay_each_ms=1.0, queue=8, reconnections=0, durables=2,
+        config=Config(
+            strategy="gossip", fanout=2, hops=2, round_interval_s=0.25, round_interval_max_s=1.0, gclimit_rounds=2,
+            reorder_grace_s=0.005, selection="uniform", remulticast_requesters=3, repair_first="gossip",
+            service_limit_per_s=20.0, seek_after_rounds=12, loggers_min=1, replicas=None, faults=3, retain_s=0.2,
+            expire_s=10000.0, compact=False, resend_s=0.5, send_buffer_bytes_max=2000, idle_after_s=0.5, block_seqs=3,
+            groups={DEFAULT_GROUP: Group(purging=False, backpressure=False)}, link_window_bytes=2000,
+            link_bandwidth_bps=None, link_buffer_events_max=10, link_policy="lazy", link_patience_s=0.2,
+            purge_above_bytes=33554432, purge_send_buffer=True, hold_bytes_max=500, positions_rounds=4, sponsors=1,
+        ),
+    ),
+    "all loggers resign while an event is missing": Plan(
+        seed=219168298722229, brokers=3, loggers=2, topology="transit-stub", latency_ms=5.0, duration_s=8.0,
+        streams=2, publish_every_s=0.02, named=False, moves=False, wire=False, loss=0.271, burst=0.0, duplicate=0.0,
+        delay_ms=0.0, straggle=0.147, partitions=1, crashes=3, resume=False, logger_crashes=2, disconnects=0, joins=1,
+        late_logger=False, logger_leaves=False, all_loggers_leave=True, leaves=0, never_return=1, speech="all",
+        keys=1, slow=2, delay_each_ms=100.0, queue=2, reconnections=0, durables=0,
+        config=Config(
+            strategy="multicast", fanout=4, hops=4, round_interval_s=0.1, round_interval_max_s=0.1, gclimit_rounds=10,
+            reorder_grace_s=0.005, selection="linear", remulticast_requesters=0, repair_first="logger",
+            service_limit_per_s=1000.0, seek_after_rounds=4, loggers_min=1, replicas=1, faults=3, retain_s=5.0,
+            expire_s=10000.0, compact=True, resend_s=0.5, send_buffer_bytes_max=2000, idle_after_s=0.5, block_seqs=3,
+            groups={DEFAULT_GROUP: Group(purging=False, backpressure=False)}, link_window_bytes=None,
+            link_bandwidth_bps=None, link_buffer_events_max=3, link_policy="random", link_patience_s=0.0,
+            purge_above_bytes=500, purge_send_buffer=False, hold_bytes_max=67108864, positions_rounds=4, sponsors=2,
+        ),
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_that_once_failed(name: str) -> None:
     assert Run(PLANS[name]).execute().violation is None
+
+
+def test_an_event_stays_missing_if_its_finder_turns_to_peers_for_good() -> None:
+    outcome = Run(PLANS["all loggers resign while an event is missing"], RARE["turn-to-peers-for-good"]).execute()
+    assert outcome.violation is not None
+    assert outcome.violation.rule == "liveness"
 
 
 def test_marks_wait_if_a_logger_is_as_strict_with_streams_that_it_does_not_keep() -> None:

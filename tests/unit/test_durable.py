@@ -245,7 +245,7 @@ def test_who_did_not_know_of_the_one_that_has_it_comes_too_late():
     persist(me, receive(me, "a", Bookmark(NAME, 7, 1, (Position(S, 3),), True)))
     persist(me, receive(me, "b", Bookmark(NAME, 8, 1, (Position(S, 9),), True)))
     assert me.bookmarks.positions[NAME] == {S: 3}
-    assert me.membership.table.get(NAME) == Member(NAME, "beginning", 7)
+    assert me.membership.table.get(NAME) == Member(NAME, "durable", 7)
 
 
 def test_who_has_it_is_believed_by_loggers_that_another_told_meanwhile():

@@ -11,6 +11,7 @@ from gossamer.messages.wire import (
     Echo,
     Gossip,
     Idle,
+    Member,
     Positions,
     Recover,
     Repair,
@@ -187,6 +188,18 @@ def test_when_the_last_logger_is_gone_peers_are_asked_again():
     assert bench.at(GRACE_S) == [(("L",), Recover((span(0, 0),)))]
     bench.members.expel("L")
     assert bench.round(1.0) == ([], (span(0, 0),))
+
+
+def test_when_there_is_a_logger_again_it_is_asked_after_gclimit_rounds():
+    bench = Bench(loggers="L", repair_first="logger", gclimit_rounds=2)
+    bench.gap(0, 0)
+    bench.at(GRACE_S)
+    bench.members.expel("L")
+    bench.round(1.0)
+    bench.members.expelled.clear()
+    bench.members.merge(Member("L", "member", 10**6, True))
+    assert bench.round(2.0) == ([], (span(0, 0),))
+    assert bench.round(3.0) == ([(("L",), Recover((span(0, 0),)))], ())
 
 
 def test_loggers_are_asked_in_turn():
