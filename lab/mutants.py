@@ -650,12 +650,6 @@ def turn_to_peers_for_good(node: Node) -> None:
 
 
 @mutant(RARE)
-def keep_every_stream(node: Node) -> None:
-    """A logger takes a mark of any stream only for an event that outlives it, and not only of those that it keeps."""
-    node.receiver.keeps = lambda _: node.logger is not None
-
-
-@mutant(RARE)
 def take_up_what_never_began(node: Node) -> None:
     """A subscription counts as begun before any logger has its bookmark."""
 

@@ -157,7 +157,7 @@ class Rooms:
 class Windows:
     """The sending side: how far each stream that is published here may go."""
 
-    __slots__ = ("_ctx", "_heard", "_membership", "_mute", "_rooms", "_windows", "blocked")
+    __slots__ = ("_assumed", "_ctx", "_heard", "_membership", "_rooms", "_windows", "blocked")
 
     def __init__(self, ctx: Context, membership: Membership, rooms: Rooms, heard: Callable[[NodeId], float]) -> None:
         """`heard(node)` is when it was last heard of."""
@@ -167,9 +167,10 @@ class Windows:
         self._heard = heard
         self._windows: dict[StreamId, dict[NodeId, tuple[int, str]]] = {}
         """Of each stream how far each member has room, and the consumer that has the least room there."""
-        self._mute: dict[NodeId, float] = {}
-        """Of each member since when its first window is due; infinity once it has told one. One that never does was not
-        told of the group's back-pressure, and is waited for no longer than one that is silent."""
+        self._assumed: dict[StreamId, dict[NodeId, float]] = {}
+        """Of each stream the members that have told no window of it yet, and since when that is due. A member may not
+        know of the group's back-pressure, or that the stream is published here now. It is waited for no longer than
+        a silent member."""
         self.blocked: dict[StreamId, int] = {}
         """Streams that wait, and the seq that they wait for room for."""
 
@@ -205,7 +206,7 @@ class Windows:
             windows = self._windows.get(position.stream)
             if windows is not None:
                 windows[sender] = position.last, by
-                self._mute[sender] = NEVER
+                self._assumed.get(position.stream, {}).pop(sender, None)
         self.recheck()
 
     def recheck(self) -> None:
@@ -217,17 +218,18 @@ class Windows:
 
     def forget(self, stream: StreamId) -> None:
         self._windows.pop(stream, None)
+        self._assumed.pop(stream, None)
         self.blocked.pop(stream, None)
 
     def _limit(self, stream: StreamId, following: int) -> tuple[int, NodeId]:
         """The lowest window, and whose it is."""
-        windows = self._windows.setdefault(stream, {})
+        windows, assumed = self._windows.setdefault(stream, {}), self._assumed.setdefault(stream, {})
         since = self._ctx.now - self._ctx.config.window_patience_s
         limit, by = self._rooms.limit(stream), self._ctx.node
         for node in self._membership.active:
             if node not in windows:
                 windows[node] = following + self._ctx.config.window_events - 1, ""
-                self._mute.setdefault(node, self._ctx.now)
-            if windows[node][0] < limit and min(self._heard(node), self._mute.get(node, NEVER)) >= since:
+                assumed[node] = self._ctx.now
+            if windows[node][0] < limit and min(self._heard(node), assumed.get(node, NEVER)) >= since:
                 limit, by = windows[node][0], node
         return limit, by

@@ -215,9 +215,3 @@ def test_an_event_stays_missing_if_its_finder_turns_to_peers_for_good() -> None:
     outcome = Run(PLANS["all loggers resign while an event is missing"], RARE["turn-to-peers-for-good"]).execute()
     assert outcome.violation is not None
     assert outcome.violation.rule == "liveness"
-
-
-def test_marks_wait_if_a_logger_is_as_strict_with_streams_that_it_does_not_keep() -> None:
-    outcome = Run(PLANS["marks of two streams wait for each other"], RARE["keep-every-stream"]).execute()
-    assert outcome.violation is not None
-    assert outcome.violation.rule == "liveness"

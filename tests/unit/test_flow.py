@@ -389,6 +389,20 @@ def test_a_member_that_never_tells_a_window_does_not_stop_publishers_for_good():
     assert not bench.may(4), "now it has"
 
 
+def test_member_that_tells_windows_of_other_streams_only_does_not_stop_a_publisher_for_good():
+    """It takes a stream that has moved here for that of a node which is dead."""
+    bench = Sending("ab", window_patience_s=5.0)
+    bench.may(0)
+    bench.window("a", 99)
+    bench.window("b", 99)
+    bench.windows.may_send(T, 0)
+    bench.windows.on_window("a", (Position(T, 99),))
+    assert not bench.windows.may_send(T, 3), "b has told no window of this stream"
+    bench.heard |= {"a": 9.0, "b": 9.0}
+    assert bench.at(4.9) == []
+    assert bench.at(5.1) == [T]
+
+
 def test_a_member_tells_its_window_of_streams_that_it_begins_behind():
     """It joined when all that the publisher could send without its window had been sent: nothing more would come."""
     me, _ = node(brokers="ab", groups=BOTH_ON)
