@@ -11,7 +11,7 @@ from gossamer.lab.groups.world import GROUP, Machine
 from gossamer.messages.ids import SEQ_MAX, NodeId
 from gossamer.protocol.groups.consensus import Instance
 from gossamer.protocol.groups.kept import Kept
-from gossamer.protocol.groups.rotation import Settings, active
+from gossamer.protocol.groups.rotation import Rotation, Settings, active
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.views import Views
@@ -73,6 +73,31 @@ class OrderWhatFewHold(Urgc):
 
     def _next(self, marks: tuple[int, ...], log: Log) -> tuple[Span, ...]:
         return super()._next(tuple(self._held), log)
+
+
+class _Deaf(Rotation):
+    """Whatever a late coordinator says is ignored."""
+
+    __slots__ = ()
+
+    def hear_late(self, subrun: int) -> bool:
+        return False
+
+
+class LateIsSilentTotal(Urgc):
+    """A member counts a subrun as silent though its coordinator's decision came late."""
+
+    def __init__(self, group: str, me: NodeId, members: tuple[NodeId, ...], settings: Settings | None = None) -> None:
+        super().__init__(group, me, members, settings)
+        self.turn.__class__ = _Deaf
+
+
+class LateIsSilentCausal(Urcgc):
+    """The same in urcgc."""
+
+    def __init__(self, group: str, me: NodeId, members: tuple[NodeId, ...], settings: Settings | None = None) -> None:
+        super().__init__(group, me, members, settings)
+        self.turn.__class__ = _Deaf
 
 
 class IgnoreDependencies(Urcgc):
@@ -218,6 +243,8 @@ MUTANTS: dict[str, Mutant] = {
     "acknowledge-beyond-the-pred": Mutant("views", AcknowledgeBeyondThePred),
 }
 RARE: dict[str, Mutant] = {
+    "late-is-silent-total": Mutant("urgc", LateIsSilentTotal),
+    "late-is-silent-causal": Mutant("urcgc", LateIsSilentCausal),
     "cut-without-everyone": Mutant("urcgc", CutWithoutEveryone),
     "take-from-the-expelled": Mutant("urcgc", TakeFromTheExpelled),
     "purge-before-safe": Mutant("views", PurgeBeforeSafe),

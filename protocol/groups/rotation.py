@@ -9,6 +9,9 @@ delay of the fastest. With nothing to do a subrun takes its time; otherwise it e
 A group view, the *roll*, circulates with these messages. A member that was silent for k subruns is expelled from it;
 one that hears of its own expulsion leaves, and so does one that has heard no coordinator for k subruns. Only a
 coordinator that hears a majority writes a roll, so of two halves of a group at most one goes on.
+
+A late answer is not silence. Jitter lets the messages of the next subrun overtake it, and then the answer cannot be
+used. Its subrun counts as one of the member's r attempts to catch up, not as one of its k silent subruns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +37,8 @@ class Settings:
     silence: int = 0
     """k: subruns of silence until a member is expelled; 0: as many as may crash one after the other, and two more."""
     attempts: int = 0
-    """r: subruns in which to recover what is missing, else leave; 0: enough that a dead helper is expelled first."""
+    """r: subruns in which to recover what is missing, else leave; 0: enough that a dead helper is expelled first.
+    A subrun whose coordinator was heard too late counts as one of them."""
     uniform: bool = True
     """Deliver when it can no longer be lost, whoever crashes; otherwise as soon as it is in order (the paper's)."""
 
@@ -49,8 +53,8 @@ class Rotation:
     """Where this member is in the run."""
 
     __slots__ = (
-        "_eager", "_entered_at", "_heard_time", "_quiet", "_waits", "alone", "heard_at", "me", "members", "place",
-        "quorum", "roll", "settings", "subrun",
+        "_eager", "_entered_at", "_heard_time", "_late_at", "_quiet", "_waits", "alone", "heard_at", "me", "members",
+        "place", "quorum", "roll", "settings", "subrun",
     )  # fmt: skip
 
     def __init__(self, me: NodeId, members: tuple[NodeId, ...], settings: Settings) -> None:
@@ -65,6 +69,7 @@ class Rotation:
         self.roll = Roll(-1, (0,) * len(members), (-1,) * len(members))
         self.heard_at = -1
         """The last subrun whose coordinator was heard."""
+        self._late_at = -1
         self._quiet = 0
         self._entered_at = NEVER
         self._heard_time = NEVER
@@ -114,6 +119,18 @@ class Rotation:
         self._heard_time = now
         self._waits = False
         return roll.expelled[self.place] < 0
+
+    def hear_late(self, subrun: int) -> bool:
+        """Take an earlier subrun off the silence count, as its coordinator has spoken after all.
+
+        Returns:
+            False if nothing changes: the coordinator of that subrun was heard before, or silence has ended since.
+        """
+        if self._quiet == 0 or not max(self.heard_at, self._late_at) < subrun < self.subrun:
+            return False
+        self._late_at = subrun
+        self._quiet -= 1
+        return True
 
     def hurry(self) -> None:
         """Something came up that this subrun's coordinator may not know of: go on when it has spoken, and take the

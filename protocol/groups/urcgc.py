@@ -158,7 +158,7 @@ class Urcgc:
             self._leave(Expelled(f"heard no coordinator for {turn.k} subruns"))
             return
         if self._tries > turn.settings.r(len(turn.members)):
-            self._leave(Expelled(f"could not recover what is missing in {self._tries - 1} subruns"))
+            self._leave(Expelled(f"could not catch up in {self._tries - 1} subruns"))
             return
         self._reports.clear()
         self._asked.clear()
@@ -382,9 +382,12 @@ class Urcgc:
             or any(holder >= count for holder in agreed.holders)
         ):
             raise PeerError("an agreement of another group, or from who does not coordinate")
-        if not self._follow(subrun) or subrun != turn.subrun or turn.heard_at == subrun:
+        if not self._follow(subrun) or turn.heard_at == subrun:
             return
-        self._hear(agreed)
+        if subrun == turn.subrun:
+            self._hear(agreed)
+        elif turn.hear_late(subrun):
+            self._count_attempt()  # too late to be used, but its coordinator is alive
 
     def _hear(self, agreed: Agreed) -> None:
         turn = self.turn
@@ -429,11 +432,16 @@ class Urcgc:
                 asked.setdefault(holder, []).append(Span(origin, first, last))
         if not lacks:
             self._tries = 0
-        elif asked and self._now - self._tried_at >= self._patience_s:
-            self._tries, self._tried_at = self._tries + 1, self._now
+        elif asked:
+            self._count_attempt()
         for place, spans in asked.items():
             self._asked.add(place)
             self._send((self.turn.members[place],), Recover(self.turn.subrun, -1, tuple(spans)))
+
+    def _count_attempt(self) -> None:
+        """Count one attempt to catch up, at most one per patience: subruns may follow each other at once."""
+        if self._now - self._tried_at >= self._patience_s:
+            self._tries, self._tried_at = self._tries + 1, self._now
 
     def _is_overdue(self, origin: int, last: int) -> bool:
         """Whether something is lost of what a member sent, or of what we asked for: it lacks for longer than its way

@@ -25,7 +25,7 @@ from), so that even members that are wrongly expelled, or slow beyond any assump
 
 History (001 §4.3): of what is delivered, the last k + r decisions and their messages are kept for who has missed them.
 A decision is made at most once a subrun, and who cannot recover within r subruns leaves; so nobody who is in needs
-more."""
+more. Subruns whose decision came too late count among the r."""
 
 from itertools import islice
 
@@ -125,15 +125,16 @@ class Urgc:
     def _enter(self, subrun: int) -> None:
         """A new subrun: tell its coordinator what is here."""
         turn = self.turn
+        in_time = turn.heard_at == turn.subrun
         if not turn.enter(subrun, self._now):
             self._leave(Expelled(f"heard no coordinator for {turn.k} subruns"))
             return
         if self._tries > turn.settings.r(len(turn.members)):
-            self._leave(Expelled(f"could not recover what is missing in {self._tries - 1} subruns"))
+            self._leave(Expelled(f"could not catch up in {self._tries - 1} subruns"))
             return
         self._requests.clear()
         self._decided = self._spoke = not turn.coordinates
-        if not self._outstanding():
+        if in_time and not self._outstanding():
             self._tries = 0
         self._send_casts(again=True)
         request = Request(
@@ -293,9 +294,14 @@ class Urgc:
             or (log is not None and any(span.origin >= count for each in log.tail for span in each.spans))
         ):
             raise PeerError("an order for another group, or from who does not coordinate")
-        if not self._follow(subrun) or subrun != turn.subrun or turn.heard_at == subrun:
-            return  # a late decision is no decision: we said that we had not heard it
-        self._accept(ordered)
+        if not self._follow(subrun) or turn.heard_at == subrun:
+            return
+        if subrun == turn.subrun:
+            self._accept(ordered)
+        elif turn.hear_late(subrun):
+            # A late decision is no decision: we said that we had not heard it. Its coordinator is alive, though.
+            # Each one uses up an attempt, so that a member accepts one or leaves within k + r subruns.
+            self._tries += 1
 
     def _accept(self, ordered: Ordered) -> None:
         turn = self.turn

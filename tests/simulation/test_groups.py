@@ -2,11 +2,12 @@
 faults."""
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from gossamer.lab.checkers import Violation
-from gossamer.lab.faults import Copy, DropIf, Partition, Sending
+from gossamer.lab.faults import Copy, Delay, DropIf, Partition, Sending
 from gossamer.lab.groups import checkers, swarm
 from gossamer.lab.groups.model import Model, explore
 from gossamer.lab.groups.mutants import MUTANTS, RARE
@@ -637,6 +638,65 @@ def test_a_minority_stops_and_says_so(kind: Kind) -> None:
     world.run(3.0)
     assert [world.lives[name].out for name in "ab"] == ["heard no coordinator for 5 subruns"] * 2
     assert [len(world.lives[name].delivered()) for name in "cde"] == [50] * 3
+
+
+def overtaken(kind: Callable[..., Machine], uniform: bool) -> World:
+    """The answers of subruns 9 to 13 reach c 4 ms late, after messages of the next subrun; c coordinates 8 and 14."""
+    world = group(kind, "abcdef", Settings(uniform=uniform, batch=1))
+
+    def delay(sending: Sending, copies: list[Copy]) -> list[Copy]:
+        message = cast(Message, sending.message)
+        if not isinstance(message, Ordered | Agreed) or not 9 <= message.roll.subrun <= 13:
+            return copies
+        return [(to, late_s + (0.004 if to == "c" else 0.0)) for to, late_s in copies]
+
+    world.rules.append(delay)
+    for number in range(100):
+        world.at(0.002 * number, _say, world, "abdef"[number % 5])
+    world.run(3.0)
+    return world
+
+
+OVERTAKEN: list[tuple[Kind, bool, str]] = [
+    (Urgc, True, "late-is-silent-total"),
+    (Urgc, False, "late-is-silent-total"),
+    (Urcgc, True, "late-is-silent-causal"),
+]
+
+
+@pytest.mark.parametrize(("kind", "uniform", "broken"), OVERTAKEN)
+def test_member_stays_though_answers_to_it_are_overtaken(kind: Kind, uniform: bool, broken: str) -> None:
+    """Found by the swarm: c took five late answers in a row for silence."""
+    world = overtaken(kind, uniform)
+    assert [life.out for life in world.lives.values()] == [""] * 6
+    assert {len(life.delivered()) for life in world.lives.values()} == {100}
+    checkers.check_agreement(world, uniform, settled=True)
+    assert overtaken(RARE[broken].machine, uniform).lives["c"].out == "heard no coordinator for 5 subruns"
+
+
+def jittery(kind: Callable[..., Machine], seed: int, delay_ms: float, uniform: bool) -> World:
+    """Six members multicast for a second, longer than a run of the swarm, while every copy is late by a random time."""
+    world = World(seed)
+    for name in "abcdef":
+        world.add(name, kind(GROUP, name, tuple("abcdef"), Settings(uniform=uniform)))
+    world.rules.append(Delay(delay_ms))
+    for number in range(200):
+        world.at(0.005 * number, _say, world, "abcdef"[number % 6])
+    world.run(2.0)
+    return world
+
+
+@pytest.mark.parametrize(("kind", "uniform", "broken"), OVERTAKEN)
+def test_nobody_leaves_under_lasting_jitter(kind: Kind, uniform: bool, broken: str) -> None:
+    """A request and its answer take less than half a subrun, 25 ms, so that nobody fails."""
+    for seed, delay_ms in ((0, 3.0), (0, 10.0), (1, 3.0), (1, 10.0)):
+        world = jittery(kind, seed, delay_ms, uniform)
+        assert [life.out for life in world.lives.values()] == [""] * 6
+        assert {len(life.delivered()) for life in world.lives.values()} == {200}
+        checkers.check_agreement(world, uniform, settled=True)
+    worlds = (jittery(RARE[broken].machine, seed, 10.0, uniform) for seed in range(20))
+    outs = (life.out for world in worlds for life in world.lives.values())
+    assert next(filter(None, outs), "") == "heard no coordinator for 5 subruns"
 
 
 def test_a_newcomer_does_not_send_away_who_let_it_in() -> None:

@@ -6,21 +6,24 @@ from hypothesis import strategies as st
 
 from gossamer.messages.errors import PeerError, UsageError
 from gossamer.messages.event import Content
-from gossamer.messages.ids import EventId
+from gossamer.messages.ids import SEQ_MAX, EventId
 from gossamer.protocol.groups.effects import Deliver, Expelled, Send
 from gossamer.protocol.groups.inputs import Multicast, Received, Start, Wake
 from gossamer.protocol.groups.rotation import Settings, middle
 from gossamer.protocol.groups.urcgc import Urcgc
 from gossamer.protocol.groups.urgc import Urgc
 from gossamer.protocol.groups.wire import (
+    Agreed,
     Cast,
     Casts,
+    Cleaning,
     Decision,
     Excluded,
     Log,
     Message,
     Ordered,
     Recover,
+    Report,
     Request,
     Roll,
     Run,
@@ -95,6 +98,45 @@ def test_a_late_decision_is_none() -> None:
     b.handle(Wake(), 0.1)
     assert b.turn.subrun == 1
     assert not [e for e in b.handle(Received("a", decision), 0.11) if isinstance(e, Deliver)]
+
+
+SEVEN = tuple("abcdefg")
+
+
+def answer_of(kind: type[Urgc] | type[Urcgc], subrun: int) -> Ordered | Agreed:
+    """What the coordinator of a subrun says to seven members while nobody multicasts."""
+    roll, none, places = Roll(subrun, (0,) * 7, (-1,) * 7), (-1,) * 7, (0,) * 7
+    if kind is Urgc:
+        return Ordered(roll, 0, -1, none, places, 0)
+    return Agreed(roll, none, none, none, places, (SEQ_MAX,) * 7, Cleaning((SEQ_MAX,) * 7, (False,) * 7))
+
+
+def hear_late(kind: type[Urgc] | type[Urcgc], settings: Settings, late: list[int]) -> list[str]:
+    """Why g leaves, if it does. In each subrun before its own turn, g hears one answer, which is late."""
+    machine = kind("g", "g", SEVEN, settings)
+    effects = machine.handle(Start(), 0.0)
+    for subrun, answered in enumerate(late):
+        now = (subrun + 1) * settings.subrun_s
+        effects += machine.handle(Wake(), now)
+        effects += machine.handle(Received(SEVEN[answered], answer_of(kind, answered)), now)
+    reports = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Request | Report)]
+    assert {report.roll.subrun for report in reports} == {-1}, "a late answer was taken for one in time"
+    return [effect.reason for effect in effects if isinstance(effect, Expelled)]
+
+
+@pytest.mark.parametrize("kind", [Urgc, Urcgc])
+def test_late_coordinator_is_not_a_silent_one(kind: type[Urgc] | type[Urcgc]) -> None:
+    settings = Settings(silence=3)
+    assert hear_late(kind, settings, [0, 1, 2, 3, 4, 5]) == []
+    # Copies of one late answer, and answers to subruns before it, prove nothing about later coordinators.
+    assert hear_late(kind, settings, [0, 0, 0, 0, 0, 0]) == ["heard no coordinator for 3 subruns"]
+    assert hear_late(kind, settings, [0, 1, 1, 0, 0, 0]) == ["heard no coordinator for 3 subruns"]
+
+
+@pytest.mark.parametrize("kind", [Urgc, Urcgc])
+def test_member_that_hears_coordinators_only_late_leaves_after_r_subruns(kind: type[Urgc] | type[Urcgc]) -> None:
+    assert hear_late(kind, Settings(silence=3, attempts=4), [0, 1, 2, 3, 4, 5]) == ["could not catch up in 4 subruns"]
+    assert hear_late(kind, Settings(silence=3, attempts=5), [0, 1, 2, 3, 4]) == []
 
 
 def test_after_names_what_was_delivered() -> None:
