@@ -2,9 +2,10 @@
 
 import json as json_format
 import signal
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,23 +42,25 @@ def chaos(
     from gossamer.lab.chaos.checker import check, figures
     from gossamer.lab.chaos.run import Chaos, ChaosFailed, document
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = (data or Path(tempfile.mkdtemp(prefix="gossamer-chaos-"))).resolve()
     console = Console(highlight=False, quiet=json)
-    progress = Progress(minutes * 60)
-    with Chaos(folder, seed, minutes * 60, network, progress.tell) as run:
-        if network == "namespaces" and run.network == "loopback":
-            reason = next(iter(run.skipped.values()))
-            raise ChaosFailed(f"--network namespaces: {reason}")
-        head = f"gossamer chaos --minutes {minutes:g} --seed {seed} --network {run.network.split()[-1]}"
-        console.print(head, soft_wrap=True)
-        console.print(f"records in {folder}", soft_wrap=True)
-        for kind, reason in run.skipped.items():
-            console.print(f"skipped: {kind}: {reason}", soft_wrap=True, markup=False)
-        try:
-            history = run.play()
-        finally:
-            progress.close()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with Chaos(folder, seed, minutes * 60, network) as run:
+            if network == "namespaces" and run.network == "loopback":
+                raise ChaosFailed(f"--network namespaces: {run.skipped['cut off']}")
+            again = f"--minutes {minutes:g} --seed {seed} --network {run.network}"
+            console.print(f"gossamer chaos {again}", soft_wrap=True)
+            console.print(f"records in {folder}", soft_wrap=True)
+            for kind, reason in run.skipped.items():
+                console.print(f"skipped: {kind}: {reason}", soft_wrap=True, markup=False)
+            with progress(minutes * 60) as tell:
+                history = run.play(tell)
+    except KeyboardInterrupt:
+        console.print(f"interrupted; records are in {folder}", soft_wrap=True)
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
     found = document(run, figures(history, check(history)))
     (folder / "result.json").write_text(json_format.dumps(found, indent=1) + "\n")
     if json:
@@ -68,25 +71,16 @@ def chaos(
         raise typer.Exit(1)
 
 
-class Progress:
-    """One line on stderr that is rewritten on a terminal; nothing in a pipe."""
-
-    def __init__(self, seconds: float) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._status = self._console.status("")
-        self._began_at = time.monotonic()
-        self._seconds = seconds
-        if self._console.is_terminal:
-            self._status.start()
-
-    def tell(self, text: str) -> None:
-        if self._console.is_terminal:
-            self._status.update(f"{time.monotonic() - self._began_at:.0f} of {self._seconds:.0f} s: {text}")
-
-    def close(self) -> None:
-        if self._console.is_terminal:
-            self._status.stop()
-            sys.stderr.flush()
+@contextmanager
+def progress(seconds: float) -> Iterator[Callable[[str], None]]:
+    """Yield a function that rewrites one line on stderr: on a terminal; in a pipe it is silent."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    began_at = time.monotonic()
+    with console.status("") as status:
+        yield lambda text: status.update(f"{time.monotonic() - began_at:.0f} s (faults for {seconds:.0f} s): {text}")
 
 
 def summary(found: dict[str, Any]) -> RenderableType:

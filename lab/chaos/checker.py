@@ -231,7 +231,7 @@ def _stalls(history: History) -> Iterator[Violation]:
         if pause_s > STALL_S:
             during = [fault for fault in history.faults if fault.begun_at < at + pause_s and fault.ended_at > at]
             faults = ", ".join(f"{each.kind} {' '.join(each.targets)}" for each in during) or "no fault"
-            yield Violation("stall", name, f"{pause_s:.1f} s without an acknowledgement, during {faults}", at)
+            yield Violation("stall", name, f"{pause_s:.1f} s without an acknowledgement, during {faults}", at + pause_s)
 
 
 def longest_pause(history: History, publisher: str, since: float, until: float) -> tuple[float, float]:

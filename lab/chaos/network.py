@@ -103,7 +103,7 @@ class Loopback:
 
 
 class Namespaces:
-    name = "network namespaces"
+    name = "namespaces"
 
     def __init__(self, members: tuple[str, ...]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)

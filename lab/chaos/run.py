@@ -100,15 +100,13 @@ def _die_with_parent() -> None:
 class Chaos:
     """One run in `folder`; `with Chaos(…) as chaos: history = chaos.play()`."""
 
-    def __init__(
-        self, folder: Path, seed: int, seconds: float, kind: str = "auto", tell: Callable[[str], None] = lambda _: None
-    ) -> None:
+    def __init__(self, folder: Path, seed: int, seconds: float, kind: str = "auto") -> None:
         self.folder = folder
         self.seed = seed
         self.seconds = seconds
         self.skipped: dict[str, str] = {}
         """Kinds of faults that this machine does not allow, with the reason."""
-        self._tell = tell
+        self._tell: Callable[[str], None] = lambda _: None
         self._processes: dict[str, Process] = {}
         self._lives: dict[str, int] = {}
         self._faults: list[Fault] = []
@@ -133,7 +131,9 @@ class Chaos:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self.close()
 
-    def play(self) -> History:
+    def play(self, tell: Callable[[str], None] = lambda _: None) -> History:
+        """Run to the end; `tell` is called with a line about each step."""
+        self._tell = tell
         self._tell("starting the mesh")
         for member in MEMBERS:
             self._start_member(member)
