@@ -22,6 +22,8 @@ from gossamer.lab.chaos.records import (
     Logged,
     Missed,
     Recorder,
+    Spec,
+    Spooled,
     body_of,
     digest_of,
     key_of,
@@ -60,7 +62,7 @@ async def publish(client: Client, stop: asyncio.Event) -> None:
                     began, burst = now(), rng.choice(BURSTS)
                     if ended:
                         n, burst = (n // 4 + 1) * 4, 1
-                    await _burst(spec.name, connected, recorder, range(n, n + burst))
+                    await _burst(spec, connected, recorder, range(n, n + burst))
                     n += burst
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(stop.wait(), max(0.001, began + burst / spec.rate - now()))
@@ -70,11 +72,15 @@ async def publish(client: Client, stop: asyncio.Event) -> None:
             n, ended = (n // 100 + 1) * 100, stop.is_set()
 
 
-async def _burst(name: str, connected: Connected, recorder: Recorder, numbers: range) -> None:
+async def _burst(spec: Spec, connected: Connected, recorder: Recorder, numbers: range) -> None:
+    name = spec.name
     recorder.write(*(Intended(now(), n) for n in numbers))
     for n in numbers:
         event_id = await connected.publish({"p": name, "n": n}, body_of(name, n), key=key_of(name, n))
         recorder.write(Accepted(now(), n, event_id.stream, event_id.seq))
+    if spec.spool is not None:
+        await connected.flush("sent", timeout=ACK_S)
+        recorder.write(*(Spooled(now(), n) for n in numbers))
     await connected.flush("logged", timeout=ACK_S)
     at = now()
     recorder.write(*(Logged(at, n) for n in numbers))

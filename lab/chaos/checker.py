@@ -1,6 +1,6 @@
 """The checker of a run: a pure function over the records of clients. It asks no member and trusts no counter.
 
-lost        acknowledged as logged (or accepted into a spool), and not delivered to a subscription that is owed it
+lost        acknowledged as logged (or, with a spool, as sent), and not delivered to a subscription that is owed it
 doubled     one id twice within a subscription, or one publication under two ids
 reordered   a stream's ids, or the publications in them, out of order within a subscription
 invented    delivered and never published, or under an id that the publisher was not told
@@ -32,6 +32,7 @@ from gossamer.lab.chaos.records import (
     Logged,
     Missed,
     Record,
+    Spooled,
     body_of,
     digest_of,
     key_of,
@@ -74,6 +75,7 @@ class Sent:
         self.intended: dict[Publication, float] = {}
         self.logged: dict[Publication, float] = {}
         self.accepted: dict[Publication, tuple[str, int]] = {}
+        spooled: set[Publication] = set()
         for name in history.publishers:
             for record in history.records.get(name, ()):
                 match record:
@@ -81,11 +83,12 @@ class Sent:
                         self.intended[name, n] = at
                     case Accepted(_, n, stream, seq):
                         self.accepted[name, n] = stream, seq
+                    case Spooled(_, n):
+                        spooled.add((name, n))
                     case Logged(at, n):
                         self.logged[name, n] = at
-        spooled = {name for name in history.publishers if history.specs[name].spool is not None}
-        self.promised = self.logged.keys() | {each for each in self.accepted if each[0] in spooled}
-        """Publications that must be in the log: a spool outlives the publisher's process."""
+        self.promised = self.logged.keys() | spooled
+        """Publications that must reach the log: a spool outlives the publisher's process."""
         self.log: dict[tuple[str, int], Delivered] = {}
         """By event id, from replays."""
         for name in history.subscribers:
@@ -235,7 +238,8 @@ def _stalls(history: History) -> Iterator[Violation]:
 
 
 def longest_pause(history: History, publisher: str, since: float, until: float) -> tuple[float, float]:
-    """The longest time without an acknowledgement and its begin, without the time in which the publisher was down."""
+    """The longest time without an acknowledgement in this interval, and its begin. Time in which the publisher's own
+    process was down does not count."""
     records = history.records.get(publisher, [])
     began = next((each.at for each in records if isinstance(each, Began)), until)
     acks = sorted(each.at for each in records if isinstance(each, Logged) and each.at < until)
@@ -243,8 +247,7 @@ def longest_pause(history: History, publisher: str, since: float, until: float) 
     down = [(each.begun_at, each.ended_at) for each in history.faults if publisher in each.targets]
     pauses = (
         (other - one - sum(max(0.0, min(other, stop) - max(one, start)) for start, stop in down), one)
-        for one, other in pairwise(times)
-        if other > since
+        for one, other in pairwise(max(since, at) for at in times)
     )
     return max(pauses, default=(0.0, since))
 
@@ -278,6 +281,12 @@ def recovery_s(history: History, fault: Fault) -> float | None:
     return latest - fault.ended_at
 
 
+def _next_at(history: History, fault: Fault) -> float:
+    """When the next fault began, or publishers stopped."""
+    later = (each.begun_at for each in history.faults if each.begun_at > fault.begun_at)
+    return min(later, default=max(history.stopped_at, fault.ended_at))
+
+
 def figures(history: History, violations: Iterable[Violation]) -> dict[str, Any]:
     """The document of a run: counts, a row per kind of fault, and the violations."""
     sent = Sent(history)
@@ -287,7 +296,7 @@ def figures(history: History, violations: Iterable[Violation]) -> dict[str, Any]
         faults = [fault for fault in history.faults if fault.kind == kind]
         recoveries = [each for fault in faults if (each := recovery_s(history, fault)) is not None]
         pauses = [
-            longest_pause(history, name, fault.begun_at, min(history.stopped_at, fault.ended_at + STALL_S))[0]
+            longest_pause(history, name, fault.begun_at, _next_at(history, fault))[0]
             for fault in faults
             for name in history.publishers
         ]

@@ -13,7 +13,11 @@ RESTARTABLE = ("durable", "named", "spooled")
 JUMPS_S = (-86_400, -3_600, -30, 30, 3_600, 86_400, 8 * 86_400)
 """Wall-clock jumps: the last one is beyond the time after which loggers delete events (`--expire`)."""
 
-SHIM = ("disk slow", "disk full", "disk error", "clock")
+LONG = 2.5
+"""Partitions and restarts with a wrong clock last longer: members and clients need time to notice."""
+PAUSABLE = (*MEMBERS, "durable", "fast", "slow")
+
+SHIM = ("disk slow", "disk full", "disk error", "clock", "clock restart")
 """Kinds that need the preloaded library."""
 NAMESPACES = ("cut off",)
 """Kinds that need network namespaces: the link-fault layer does not touch clients' sessions."""
@@ -35,7 +39,7 @@ class Draw:
     @property
     def detail(self) -> str:
         match self.kind:
-            case "clock":
+            case "clock" | "clock restart":
                 return f"by {self.value:+d} s for {self.length_s:.1f} s"
             case "disk slow":
                 return f"{self.value / 1_000:.0f} ms a write for {self.length_s:.1f} s"
@@ -66,10 +70,12 @@ def _one(kind: str, rng: random.Random) -> Draw:
     match kind:
         case "kill client":
             return Draw(kind, (rng.choice(RESTARTABLE),), calm_s, length_s / 4)
+        case "pause":
+            return Draw(kind, (rng.choice(PAUSABLE),), calm_s, length_s)
         case "partition":
-            return Draw(kind, rng.choice(side), calm_s, length_s)
+            return Draw(kind, rng.choice(side), calm_s, LONG * length_s)
         case "one way":
-            return Draw(kind, rng.choice(side), calm_s, length_s, rng.randrange(2))
+            return Draw(kind, rng.choice(side), calm_s, LONG * length_s, rng.randrange(2))
         case "cut off":
             return Draw(kind, (rng.choice(BROKERS),), calm_s, length_s)
         case "rolling restart":
@@ -80,4 +86,6 @@ def _one(kind: str, rng: random.Random) -> Draw:
             return Draw(kind, (rng.choice(LOGGERS),), calm_s, length_s)
         case "clock":
             return Draw(kind, (rng.choice(MEMBERS),), calm_s, length_s, rng.choice(JUMPS_S))
+        case "clock restart":
+            return Draw(kind, (rng.choice(MEMBERS),), calm_s, LONG * length_s, rng.choice(JUMPS_S))
     return Draw(kind, (rng.choice(MEMBERS),), calm_s, length_s)

@@ -41,6 +41,13 @@ class Accepted(msgspec.Struct, tag="accepted", array_like=True, frozen=True):
     seq: int
 
 
+class Spooled(msgspec.Struct, tag="spooled", array_like=True, frozen=True):
+    """Event `n` of a publisher with a spool was acknowledged as sent: it is in the file, and outlives the process."""
+
+    at: float
+    n: int
+
+
 class Logged(msgspec.Struct, tag="logged", array_like=True, frozen=True):
     """Event `n` was acknowledged as logged."""
 
@@ -92,7 +99,7 @@ class Ended(msgspec.Struct, tag="ended", array_like=True, frozen=True):
     at: float
 
 
-Record = Began | Intended | Accepted | Logged | Delivered | Missed | Counted | Failed | Ended
+Record = Began | Intended | Accepted | Spooled | Logged | Delivered | Missed | Counted | Failed | Ended
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -253,7 +253,7 @@ class Chaos:
     def _inject(self, drawn: Draw) -> None:
         self._tell(f"{drawn.kind} {' '.join(drawn.targets)} {drawn.detail}")
         begun_at = time.monotonic()
-        getattr(self, f"_{drawn.kind.split()[0]}")(drawn)
+        getattr(self, f"_{drawn.kind.replace(' ', '_')}")(drawn)
         ended_at = time.monotonic()
         healthy_at = time.monotonic() if self._await_healthy() else None
         fault = Fault(drawn.kind, drawn.targets, drawn.detail, begun_at, ended_at, healthy_at)
@@ -267,6 +267,8 @@ class Chaos:
         self._sleep(drawn.length_s)
         self._restart(target)
 
+    _kill_client = _kill
+
     def _pause(self, drawn: Draw) -> None:
         (target,) = drawn.targets
         self._processes[target].send(signal.SIGSTOP)
@@ -279,11 +281,11 @@ class Chaos:
             drawn, [(one, other) for here in drawn.targets for each in there for one, other in _both(here, each)]
         )
 
-    def _one(self, drawn: Draw) -> None:
+    def _one_way(self, drawn: Draw) -> None:
         pairs = [(here, each) for here in drawn.targets for each in self._others(drawn)]
         self._cut_for(drawn, pairs if drawn.value else [(other, one) for one, other in pairs])
 
-    def _cut(self, drawn: Draw) -> None:
+    def _cut_off(self, drawn: Draw) -> None:
         there = (*self._others(drawn), CLIENTS)
         self._cut_for(
             drawn, [(one, other) for here in drawn.targets for each in there for one, other in _both(here, each)]
@@ -303,13 +305,24 @@ class Chaos:
         self._sleep(drawn.length_s)
         self._pages[target].set()
 
+    _disk_slow = _disk_full = _disk_error = _disk
+
     def _clock(self, drawn: Draw) -> None:
         (target,) = drawn.targets
         self._pages[target].set(clock_s=drawn.value)
         self._sleep(drawn.length_s)
         self._pages[target].set()
 
-    def _rolling(self, drawn: Draw) -> None:
+    def _clock_restart(self, drawn: Draw) -> None:
+        """A member starts with a wrong clock, which is set right while it runs."""
+        (target,) = drawn.targets
+        self._processes[target].kill()
+        self._pages[target].set(clock_s=drawn.value)
+        self._restart(target)
+        self._sleep(drawn.length_s)
+        self._pages[target].set()
+
+    def _rolling_restart(self, drawn: Draw) -> None:
         for target in drawn.targets:
             self._stop(target)
             self._restart(target)

@@ -5,6 +5,7 @@ from itertools import islice
 import pytest
 
 from gossamer.lab.chaos.plan import BROKERS, KINDS, LOGGERS, SHIM, draw
+from gossamer.lab.chaos.run import Chaos
 
 
 def drawn(seed, count=200, kinds=KINDS):
@@ -32,5 +33,9 @@ def test_two_brokers_and_a_logger_are_always_up(seed):
         if fault.kind != "rolling restart":  # one after another
             assert len(set(fault.targets) & set(BROKERS)) <= 1
             assert len(set(fault.targets) & set(LOGGERS)) <= 1
-        assert 0 <= fault.length_s <= 8
+        assert 0 <= fault.length_s <= 20
         assert fault.detail
+
+
+def test_every_kind_of_fault_has_an_injection():
+    assert [kind for kind in KINDS if not hasattr(Chaos, f"_{kind.replace(' ', '_')}")] == []
