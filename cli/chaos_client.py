@@ -53,9 +53,7 @@ async def publish(client: Client, stop: asyncio.Event) -> None:
     n, ended = client.life * LIFE, False
     while not ended:
         try:
-            async with connect(
-                _shuffled(client, rng), timeout=CONNECT_S, publisher=name, spool=spec.spool
-            ) as connected:
+            async with connect(client.urls, timeout=CONNECT_S, publisher=name, spool=spec.spool) as connected:
                 recorder.write(Began(now(), client.life))
                 while not ended:
                     ended = stop.is_set()
@@ -89,10 +87,9 @@ async def _burst(spec: Spec, connected: Connected, recorder: Recorder, numbers: 
 async def subscribe(client: Client, stop: asyncio.Event) -> None:
     """Record every delivery and gap; at the end the counters."""
     spec, recorder = client.spec, Recorder(client.path)
-    rng = random.Random(f"{client.seed}/{spec.name}/{client.life}")
     while not stop.is_set():
         try:
-            async with connect(_shuffled(client, rng), timeout=CONNECT_S) as connected:
+            async with connect(client.urls, timeout=CONNECT_S) as connected:
                 sub = await connected.subscribe(
                     "p IS NOT NULL",
                     policy=spec.policy,
@@ -131,10 +128,6 @@ async def _read(sub: Subscription, recorder: Recorder, delay_s: float) -> None:
                 await asyncio.sleep(delay_s)
         elif isinstance(said, Gap):
             recorder.write(Missed(now(), said.stream, said.first, said.last, said.reason))
-
-
-def _shuffled(client: Client, rng: random.Random) -> list[str]:
-    return rng.sample(client.urls, len(client.urls))
 
 
 async def run(client: Client) -> None:

@@ -193,7 +193,9 @@ class Chaos:
 
     def _start_client(self, spec: Spec) -> None:
         life = self._lives.get(spec.name, 0)
-        urls = tuple(f"tcp://{self._network.address(broker, 'listen')}" for broker in BROKERS)
+        first = [*(each.name for each in CLIENT_SPECS), REPLAY.name].index(spec.name)
+        brokers = (BROKERS[(first + number) % len(BROKERS)] for number in range(len(BROKERS)))  # each has some clients
+        urls = tuple(f"tcp://{self._network.address(broker, 'listen')}" for broker in brokers)
         client = Client(spec, urls, str(self._records(spec.name)), life, self.seed)
         argument = msgspec.json.encode(client).decode()
         self._start(spec.name, CLIENTS, [sys.executable, "-P", "-m", "gossamer.cli.chaos_client", argument], {})
