@@ -114,15 +114,15 @@ class Chaos:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise ChaosFailed(f"{folder} is not empty: a run needs a folder of its own")
-        self._network, reason = network(kind, folder, MEMBERS)
-        self.network = self._network.name
-        if self.network == "loopback":
-            self.skipped |= dict.fromkeys(NAMESPACES, reason or "loopback was asked for")
         found = compile_shim(folder)
         self._shim = found if isinstance(found, Path) else None
         if isinstance(found, str):
             self.skipped |= dict.fromkeys(SHIM, found)
         self._pages = {member: Page(folder / f"{member}.page") for member in MEMBERS} if self._shim else {}
+        self._network, reason = network(kind, folder, MEMBERS)
+        self.network = self._network.name
+        if self.network == "loopback":
+            self.skipped |= dict.fromkeys(NAMESPACES, reason or "loopback was asked for")
         self.kinds = tuple(kind for kind in KINDS if kind not in self.skipped)
 
     def __enter__(self) -> "Chaos":

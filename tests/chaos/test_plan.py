@@ -1,9 +1,12 @@
 """Faults of chaos runs: the seed decides, and no fault takes more than the promises bear."""
 
+import re
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
+from gossamer.lab.chaos import checker
 from gossamer.lab.chaos.plan import BROKERS, KINDS, LOGGERS, SHIM, draw
 from gossamer.lab.chaos.run import Chaos
 
@@ -39,3 +42,11 @@ def test_two_brokers_and_a_logger_are_always_up(seed):
 
 def test_every_kind_of_fault_has_an_injection():
     assert [kind for kind in KINDS if not hasattr(Chaos, f"_{kind.replace(' ', '_')}")] == []
+
+
+def test_page_tells_of_every_kind_of_fault_and_of_every_violation():
+    page = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
+    told = {name for row in re.findall(r"^\| ([a-z, ]+) \|", page, re.M) for name in row.split(", ")}
+    violations = re.findall(r"^(\w+) {2,}\S", checker.__doc__ or "", re.M)
+    assert len(violations) == 11
+    assert [name for name in (*KINDS, *violations) if name not in told] == []
