@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PACKAGES := messages matching protocol broker logger sdk cli analytics lab bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench experiments clean
+.PHONY: help demo chaos test test-slow lint bench experiments clean
 
 help:       ## what there is to make
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -21,12 +21,18 @@ $(READY): pyproject.toml messages/_quick.c
 demo: $(READY)       ## the story in a minute: a mesh of processes, fast and slow consumers, a broker killed; then a report of it
 	@$(BIN)/gossamer demo --report build/demo
 
+MINUTES ?= 10
+SEED ?= 1
+
+chaos: $(READY)      ## faults drawn from SEED=1 for MINUTES=10 on a mesh of processes; every promise is checked
+	@$(BIN)/gossamer chaos --minutes $(MINUTES) --seed $(SEED)
+
 # What computes shares the cores; what has processes of its own has the machine to itself.
 test: $(READY)       ## the quick suite
 	@$(BIN)/python -m pytest -q -n auto --dist loadgroup --ignore tests/integration
 	@$(BIN)/python -m pytest -q tests/integration
 
-test-slow: $(READY)  ## the long ones: fuzzing, many swarm seeds, every mutant
+test-slow: $(READY)  ## the long ones: fuzzing, many swarm seeds, every mutant, two minutes of chaos
 	@$(BIN)/python -m pytest -q -m slow
 
 # mypy cannot follow the editable import hook: give it a link tree that looks like the installed package.

@@ -7,6 +7,9 @@ each other), doubles one in twenty, and from the 3rd to the 8th second of this n
 `a` and `b`, `c`. A partition without a time lasts; several may be named. A partition holds in both directions even if
 only one side knows of it; everything else happens to what a node sends.
 
+`oneway=a>b` drops messages from `a` to `b` alone. `file=PATH` reads the faults from a file, and again whenever it
+changes, so that a test cuts and heals running members.
+
 Only messages are touched. Marks are not, so links stay up while nothing gets through them, as behind a bad switch.
 """
 
@@ -15,6 +18,7 @@ import math
 import random
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Protocol
 
 from gossamer.broker.counters import Counters
@@ -25,6 +29,8 @@ from gossamer.messages.ids import NodeId
 from gossamer.protocol.inputs import Input, Met, Received
 
 _TIME = re.compile(r"([0-9]*\.?[0-9]+)(ms|s)")
+LOOK_S = 0.1
+"""How often a file of faults is looked at."""
 
 
 class Links(Protocol):
@@ -76,6 +82,10 @@ class Faults:
     delay_s: float = 0.0
     cuts: tuple[Cut, ...] = ()
     seed: int = 0
+    oneways: tuple[tuple[str, str], ...] = ()
+    """Pairs of nodes: messages from the first to the second are dropped."""
+    file: Path | None = None
+    """Holds further faults, in place of these."""
 
 
 def parse_faults(text: str) -> Faults:
@@ -92,11 +102,16 @@ def parse_faults(text: str) -> Faults:
                 found = replace(found, delay_s=_seconds(part, value))
             case "partition":
                 found = replace(found, cuts=(*found.cuts, _cut(part, value)))
+            case "oneway":
+                found = replace(found, oneways=(*found.oneways, _oneway(part, value)))
             case "seed" if value.isdecimal():
                 found = replace(found, seed=int(value))
+            case "file" if value:
+                found = replace(found, file=Path(value))
             case _:
                 raise UsageError(
-                    f"faults: {part!r} is none of loss=P, duplicate=P, delay=20ms, partition=a|b,c@3s-8s, seed=N"
+                    f"faults: {part!r} is none of loss=P, duplicate=P, delay=20ms, partition=a|b,c@3s-8s, "
+                    "oneway=a>b, seed=N, file=PATH"
                 )
     return found
 
@@ -140,6 +155,13 @@ def _cut(part: str, value: str) -> Cut:
     return Cut(sides, _seconds(part, start), _seconds(part, stop) if stop else math.inf)
 
 
+def _oneway(part: str, value: str) -> tuple[str, str]:
+    sender, _, receiver = value.partition(">")
+    if not sender or not receiver:
+        raise UsageError(f"faults: {part!r}: one direction is written like a>b")
+    return sender, receiver
+
+
 class FaultyMesh:
     """A mesh that does to messages what `faults` says; exchange that at any time, from any thread."""
 
@@ -152,8 +174,12 @@ class FaultyMesh:
         self._late: list[tuple[float, int, str, bytes]] = []
         self._count = 0
         self._born = now
+        self._file = faults.file
+        self._look_at = now
+        self._changed: tuple[int, int] | None = None
 
     def send(self, to: tuple[str, ...], frame: bytes, now: float) -> None:
+        self._look(now)
         faults, at_once = self.faults, []
         for name in to:
             if self._lost(faults, name, now):
@@ -171,8 +197,9 @@ class FaultyMesh:
             self._mesh.send(tuple(at_once), frame, now)
 
     def receive(self, now: float) -> list[Input]:
+        self._look(now)
         taken = self._mesh.receive(now)
-        if self.faults.cuts:
+        if self.faults.cuts or self.faults.oneways:
             passed = [given for given in taken if not self._cut_off(given, now)]
             self.counters.frames_lost += len(taken) - len(passed)
             return passed
@@ -191,17 +218,28 @@ class FaultyMesh:
     def _lost(self, faults: Faults, name: str, now: float) -> bool:
         if faults.loss and self._rng.random() < faults.loss:
             return True
-        return bool(faults.cuts) and self._parted(faults, name, now)
+        return (self.own.node, name) in faults.oneways or self._parted(faults, name, now)
 
     def _cut_off(self, given: Input, now: float) -> bool:
         match given:
             case Received(sender=name) | Met(node=name):
-                return self._parted(self.faults, name, now)
+                return (name, self.own.node) in self.faults.oneways or self._parted(self.faults, name, now)
         return False
 
     def _parted(self, faults: Faults, name: str, now: float) -> bool:
         age_s = now - self._born
         return any(cut.parts(self.own.node, name, age_s) for cut in faults.cuts)
+
+    def _look(self, now: float) -> None:
+        """Take the faults from the file if it has changed."""
+        if self._file is None or now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        found = self._file.stat()
+        changed = found.st_mtime_ns, found.st_ino
+        if changed != self._changed:
+            self._changed = changed
+            self.faults = parse_faults(self._file.read_text().strip())
 
     # What faults do not touch ---------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "top": "top",
     "expel": "expel",
     "demo": "demo",
+    "chaos": "chaos",
     "report": "report",
     "bench": "bench",
 }

@@ -108,3 +108,33 @@ def test_a_partition_that_is_made_later_holds_for_what_had_come_by_then():
     faulty.send(("b",), b"", 105.001)
     assert not wire.sent
     assert faulty.receive(105.0) == []
+
+
+def test_one_direction_is_dropped_and_the_other_passes():
+    faults = parse_faults("oneway=a>b")
+    a, b = Wire("a"), Wire("b")
+    FaultyMesh(a, faults, 0.0).send(("b", "c"), b"x", 0.0)
+    FaultyMesh(b, faults, 0.0).send(("a",), b"x", 0.0)
+    assert (names(a), names(b)) == (["c"], ["a"])
+    b.incoming = [Received("a", Busy()), Received("c", Busy())]
+    a.incoming = [Received("b", Busy())]
+    assert FaultyMesh(b, faults, 0.0).receive(0.0) == b.incoming[1:]
+    assert FaultyMesh(a, faults, 0.0).receive(0.0) == a.incoming
+
+
+def test_faults_in_a_file_are_read_again_when_it_changes(tmp_path):
+    path, wire = tmp_path / "faults", Wire("a")
+    path.write_text("")
+    faulty = FaultyMesh(wire, parse_faults(f"file={path}"), 0.0)
+    for at_s, text in ((0.0, "oneway=a>b\n"), (1.0, "")):
+        new = tmp_path / f"new-{at_s}"
+        new.write_text(text)
+        new.replace(path)
+        faulty.send(("b",), text.encode(), at_s)
+    assert [frame for _, _, frame in wire.sent] == [b""]
+
+
+@pytest.mark.parametrize("text", ["oneway=a", "oneway=>b", "file="])
+def test_unreadable_direction_or_file_is_named(text):
+    with pytest.raises(UsageError, match="faults: "):
+        parse_faults(text)
