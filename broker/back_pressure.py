@@ -90,14 +90,16 @@ class BackPressure:
         subscribers: Mapping[int, Subscriber],
         counters: Counters,
         name_of: Callable[[Subscriber], str],
+        make_room: Callable[[Subscriber], None],
     ) -> None:
-        """`audiences` and `subscribers` are those of broker/deliveries.py; `name_of` names a subscription for
-        people."""
+        """`audiences` and `subscribers` are those of broker/deliveries.py; `name_of` names a subscription for people;
+        `make_room` purges what is obsolete and has waited long enough."""
         self._namespaces = {name: Namespace(group.backpressure_max_s) for name, group in groups.items()}
         self._audiences = audiences
         self._subscribers = subscribers
         self._counters = counters
         self._name_of = name_of
+        self._make_room = make_room
         self._returned: set[int] = set()
         """Subscriptions that go on where they were, a little behind, and have not been live here."""
 
@@ -205,17 +207,21 @@ class BackPressure:
         feed = subscriber.feed
         if subscriber.reading is not None:
             return 0  # it was live, here or elsewhere, and reads what it missed from memory or from loggers
-        credit = max(0, subscriber.credit) if subscriber.outlet.open else 0
-        events, size = self._backlog(audience, subscriber) if feed.behind else (0, 0)
-        room = credit + subscriber.buffer - len(feed) - events
+        room, size = self._events_room(audience, subscriber)
         if room <= 0 and len(feed):
-            before = len(feed)
-            feed.make_room()
-            room += before - len(feed)
+            self._make_room(subscriber)
+            room, size = self._events_room(audience, subscriber)
         left_bytes = QUEUE_BYTES_MAX - feed.queue.bytes - size
         if event_bytes and room > left_bytes // event_bytes:
             room = left_bytes // event_bytes
         return room
+
+    def _events_room(self, audience: Audience, subscriber: Subscriber) -> tuple[int, int]:
+        """How many more events a subscription takes, and the bytes that wait for it in the broker's log."""
+        feed = subscriber.feed
+        credit = max(0, subscriber.credit) if subscriber.outlet.open else 0
+        events, size = self._backlog(audience, subscriber) if feed.behind else (0, 0)
+        return credit + subscriber.buffer - len(feed) - events, size
 
     def _backlog(self, audience: Audience, subscriber: Subscriber) -> tuple[int, int]:
         """Events of the broker's log that a subscription has not taken, and the bytes of their packets; no more of them
@@ -328,7 +334,8 @@ def back_pressure(
     subscribers: Mapping[int, Subscriber],
     counters: Counters,
     name_of: Callable[[Subscriber], str],
+    make_room: Callable[[Subscriber], None],
 ) -> BackPressure | None:
     """None if no namespace has back-pressure: then it costs nothing."""
     groups = {name: group for name, group in config.groups.items() if group.backpressure}
-    return BackPressure(groups, audiences, subscribers, counters, name_of) if groups else None
+    return BackPressure(groups, audiences, subscribers, counters, name_of, make_room) if groups else None

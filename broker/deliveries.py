@@ -191,6 +191,13 @@ class Deliveries:
         if not group.selectors:
             del self._groups[subscriber.group]
 
+    def make_room(self, subscriber: Subscriber) -> None:
+        """Purge what is obsolete for a consumer that is behind; go on with what waits for it in the log."""
+        feed = subscriber.feed
+        feed.make_room(self._clock())
+        if feed.behind and feed.eager and not feed.full and subscriber.reading is None:
+            self.catching_up.read_on(self._groups[subscriber.group], subscriber)
+
     def grant(self, subscriber: Subscriber, total: int) -> None:
         """The client takes so many in all; or there is room again."""
         subscriber.granted = max(subscriber.granted, total)

@@ -182,8 +182,14 @@ class Sessions:
         self.deliveries.catching_up.has_loggers = lambda: node.membership.has_loggers
         self.deliveries.catching_up.readings.loggers = self._loggers
         self.deliveries.catching_up.readings.spread = lambda: node.placement.spread
+        deliveries = self.deliveries
         self._pressure = back_pressure(
-            node._ctx.config, self.deliveries.audiences, self.deliveries.subscribers, self.counters, _name_of
+            node._ctx.config,
+            deliveries.audiences,
+            deliveries.subscribers,
+            self.counters,
+            _name_of,
+            deliveries.make_room,
         )
         self._publishers = Publishers(node, self.counters)
         self._issuer = f"{name[:150]}-{incarnation}"

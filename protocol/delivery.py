@@ -383,9 +383,11 @@ class Feed:
             self.behind = True
         return not self._overdue
 
-    def make_room(self) -> None:
-        """Leave out now the obsolete entries that a lazy queue keeps until it is full."""
-        if not self.eager:
+    def make_room(self, now: float) -> None:
+        """Leave out now the obsolete entries that a lazy queue keeps until it is full, a patient one for a while."""
+        if self.patience_s is not None:
+            self.on_time(now)
+        elif not self.eager:
             self._note(self.queue.be_eager(True))
             self.queue.be_eager(False)
 

@@ -173,7 +173,8 @@ def test_waiting_respects_timeouts_and_says_for_whom(shared: tuple[Process, Proc
             found = await asyncio.to_thread(looked_at, a)
             assert found["healthy"], "waiting is what was asked for"
             shown = io.StringIO()
-            Console(file=shown, width=240).print(view.render(found))
+            console = Console(file=shown, width=240)
+            console.print(view.render(found, console))
             waiting = next(line for line in shown.getvalue().splitlines() if line.rstrip().endswith(blocked_by))
             assert waiting.startswith(found["waits"][0]["client"])
             await read_all(sub, publishing, 10_000)

@@ -41,7 +41,12 @@ class Bench:
         self.deliveries = Deliveries(counters=self.counters)
         groups = {GROUP: Group(backpressure=True, backpressure_max_s=MAX_S)}
         self.pressure = BackPressure(
-            groups, self.deliveries.audiences, self.deliveries.subscribers, self.counters, lambda each: f"c/{each.sub}"
+            groups,
+            self.deliveries.audiences,
+            self.deliveries.subscribers,
+            self.counters,
+            lambda each: f"c/{each.sub}",
+            self.deliveries.make_room,
         )
         self.room: int | None = None
         """As the node was last told, and less what came since."""
