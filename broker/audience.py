@@ -10,6 +10,7 @@ from gossamer.broker.plain import Plain
 from gossamer.matching import Index, Selector
 from gossamer.matching.tree import names_of
 from gossamer.messages.event import Attributes
+from gossamer.messages.ids import StreamId
 from gossamer.protocol.delivery import Arrival, Dispatch, Intake
 
 FEW = 4
@@ -32,7 +33,7 @@ class Audience:
 
     __slots__ = (
         "_asking", "attached", "behind", "counters", "dispatch", "index", "intake", "log", "log_bytes", "log_first",
-        "names", "plain", "selectors", "sharing", "strict",
+        "names", "plain", "selectors", "sharing", "strict", "unseen",
     )  # fmt: skip
 
     def __init__(self, counters: Counters) -> None:
@@ -54,6 +55,8 @@ class Audience:
         """Those of them that the log is kept for."""
         self.strict: dict[int, None] = {}
         """Subscriptions that are owed every event, also those that a saturated link purged."""
+        self.unseen: list[tuple[StreamId, int, int]] = []
+        """Events that links purged lately. Subscriptions take them into account when they are sent something."""
         self.log: deque[Batch] = deque()
         """What came since somebody is behind."""
         self.log_first = 0

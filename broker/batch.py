@@ -114,6 +114,12 @@ class Batch:
         return self._sizes
 
     @property
+    def seqs(self) -> Sequence[int]:
+        """The seq of each event of a packet."""
+        assert self.packet is not None
+        return self.packet.seqs()
+
+    @property
     def slots(self) -> list[Slot | None]:
         """Of each event of a packet its stream and key."""
         if self._slots is None:

@@ -38,6 +38,7 @@ LOG_BYTES_MAX = 64 * 2**20
 PURGED = "purged on a saturated link, and not logged"
 
 Lose = Callable[[Subscriber, StreamId, int, int, int, str], None]
+Pass = Callable[[Subscriber, StreamId, int], None]
 
 
 class CatchingUp:
@@ -51,11 +52,13 @@ class CatchingUp:
         waiting: dict[int, None],
         progress: Progress,
         lose: Lose,
+        on_pass: Pass,
         leave_plain: Callable[[Audience, Plain], None],
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """The subscriptions, their groups, and who of them waits to be sent something, are those of
-        broker/deliveries.py; `lose` tells one that some will not come, `leave_plain` that a group's events are not
+        broker/deliveries.py; `lose` tells one that some will not come, `on_pass` that the next frame moves its
+        position, `leave_plain` that a group's events are not
         plain from here on."""
         self.log_bytes_max = log_bytes_max
         self._subscribers = subscribers
@@ -63,6 +66,7 @@ class CatchingUp:
         self._waiting = waiting
         self._progress = progress
         self._lose = lose
+        self._pass = on_pass
         self._leave_plain = leave_plain
         self._clock = clock
         self._frames = Frames()
@@ -111,6 +115,7 @@ class CatchingUp:
         for stream, first, last, count in dropped.missed(subscriber.selector, subscriber.at[1]):
             subscriber.feed.shown.on_lost(stream, first, last)
             subscriber.lost += count
+            subscriber.account.lose(stream, first, last, count)
             group.counters.events_lost += count
             known = subscriber.gaps.get(stream)
             subscriber.gaps[stream] = Gap(
@@ -144,6 +149,7 @@ class CatchingUp:
                 reading.due_at = 0.0
             if reading.pending or not reading.done:
                 return
+        self.see(group, subscriber)
         assert subscriber.at is not None
         number, place = subscriber.at
         while not feed.full:
@@ -215,6 +221,8 @@ class CatchingUp:
             return place
         count = min(left, credit)
         if count:
+            if subscriber.account.pending:
+                self._pass(subscriber, batch.stream, batch.seqs[places[start + count - 1]])
             frame = self._frames.run(batch.packet, joined(places[start : start + count]), subscriber.sub)
             subscriber.sent += count
             subscriber.feed.delivered += count
@@ -268,6 +276,21 @@ class CatchingUp:
             for hole in packet.holes:
                 subscriber.reading.owed.setdefault(packet.stream, IntervalSet()).add(hole.first, hole.last)
 
+    def see(self, group: Audience, subscriber: Subscriber) -> None:
+        """Take events into account that links purged: unless a logger gives them to this subscription."""
+        entries = group.unseen[subscriber.unseen_upto :]
+        subscriber.unseen_upto = len(group.unseen)
+        if subscriber.strict or not (entries or subscriber.unseen):
+            return
+        reading = subscriber.reading
+        if reading is not None and (reading.pending or not reading.done):
+            subscriber.unseen += entries
+            return
+        for stream, first, last in (*subscriber.unseen, *entries):
+            had = -1 if reading is None else reading.position(stream)
+            subscriber.account.skip(stream, max(first, had + 1), last)
+        subscriber.unseen.clear()
+
     def _read_from_loggers(self, group: Audience, subscribers: list[Subscriber]) -> None:
         """These cannot go on from where they are in the log."""
         known: dict[int, dict[StreamId, int]] = {}
@@ -286,6 +309,7 @@ class CatchingUp:
                 if reading is None or not reading.pending:
                     selector = str(subscriber.selector)
                     reading = subscriber.reading = Reading(subscriber.key, subscriber.group, selector, positions)
+                subscriber.account.drop_unseen(positions)  # the logger has these events
                 released = partial(self._progress.of, subscriber.group)
                 reading.replay = self.replays(subscriber.group, released)(positions)
             self.readings.add(reading)
@@ -365,6 +389,8 @@ class CatchingUp:
             if len(subscriber.feed):
                 return False  # what is in the queue comes first
             reading.pieces.popleft()
+            for stream in list(subscriber.account.pending):
+                self._pass(subscriber, stream, piece.positions.get(stream, -1))
             subscriber.outlet.deliver(encode(piece))
             return True
         if isinstance(piece, Missing):
@@ -411,6 +437,8 @@ class CatchingUp:
             subscriber.sent += count
             subscriber.feed.delivered += count
             loose = stretch.kind == LOOSE
+            if subscriber.account.pending:
+                self._pass(subscriber, stretch.stream, stretch.ranges[-1][1])
             frame = encode(Run((subscriber.sub,), stretch.stream, stretch.ranges, stretch.blob, loose))
             subscriber.outlet.deliver(frame)
         reading.sent(piece, rest)

@@ -13,7 +13,6 @@ A queue that is full of what is not obsolete makes its subscription *fall behind
 from loggers (broker/catching_up.py), and is live again when it has come to the end.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gossamer.broker.audience import Audience
 from gossamer.broker.batch import Batch
-from gossamer.broker.catching_up import LOG_BYTES_MAX, CatchingUp
+from gossamer.broker.catching_up import LOG_BYTES_MAX, PURGED, CatchingUp
 from gossamer.broker.counters import Counters
 from gossamer.broker.frames import Spans, items_of, places_of, send_runs, spans_of
 from gossamer.broker.plain import Plain
@@ -43,6 +42,8 @@ from gossamer.protocol.tally import Tally
 
 TAKE_EVENTS_MAX = 1_024
 TAKE_BYTES_MAX = 1024 * 1024
+UNSEEN_MAX = 4_096
+UNWHOLE = "its transaction lacks an event"
 
 Had = Callable[[StreamId], bool]
 
@@ -94,6 +95,7 @@ class Deliveries:
             self._waiting,
             self.progress,
             self._lose,
+            self._pass,
             self._leave_plain,
             clock,
         )
@@ -111,6 +113,7 @@ class Deliveries:
             at = self._groups[group] = Audience(Counters() if group == SYSTEM_GROUP else self.counters)
         at.select(subscriber.key, subscriber.selector)
         at.dispatch.add(subscriber.key, subscriber.feed)
+        subscriber.unseen_upto = len(at.unseen)
         self.subscribers[subscriber.key] = subscriber
         if subscriber.strict:
             at.strict[subscriber.key] = None
@@ -140,6 +143,7 @@ class Deliveries:
         subscriber.feed.behind = True
         group.behind[key] = self._waiting[key] = None
         base = {} if start.last_per_key else positions
+        subscriber.account.begin = base
         subscriber.reading = reading = Reading(key, subscriber.group, str(subscriber.selector), base)
         since_ns = start.since_ns
         if start.last_per_key and not since_ns:
@@ -148,8 +152,11 @@ class Deliveries:
             subscriber.outlet.deliver(encode(Began(subscriber.sub, since_ns, positions)))
             reading.began = Reached((subscriber.sub,), since_ns, positions)
         since_ns = max(1, since_ns - SLACK_NS) if since_ns else 0
+        purged = self._recent.holes(subscriber.group, positions, since_ns) if resumes else []
         if has_loggers and not (
-            resumes and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
+            resumes
+            and self._recent.remembers(positions, since_ns, self.progress.of(subscriber.group))
+            and not (purged and subscriber.strict)
         ):
             replay = self.catching_up.replays(subscriber.group, partial(self.progress.of, subscriber.group))
             reading.replay = replay(
@@ -159,6 +166,11 @@ class Deliveries:
             self.catching_up.readings.add(reading)
             return
         self.catching_up.attach(group, subscriber)
+        for stream, first, last in purged:
+            if subscriber.strict:
+                self._lose(subscriber, stream, first, last, last - first + 1, PURGED)
+            else:
+                subscriber.account.skip(stream, first, last)
         reached, now = dict(positions), self._clock()
         for stretch in self._recent.recalled(subscriber.group, subscriber.selector, positions, since_ns):
             position = reached.get(stretch.stream)
@@ -245,8 +257,8 @@ class Deliveries:
         try:
             group = self._groups.get(group_of(packet.stream))
             plain = None if group is None else group.plain
-            if packet.holes and group is not None and group.strict:
-                self.catching_up.recover(group, packet)
+            if packet.holes and group is not None:
+                self._on_holes(group, packet)
             if group is None or (plain is not None and self._pass_plain(group, plain, packet)):
                 self.progress.moved(packet.stream, packet.last)
             else:
@@ -257,6 +269,21 @@ class Deliveries:
                 self.catching_up.on_progress(group)
         finally:  # after it is on its way: nobody waits for this
             self._recent.keep(packet)
+
+    def _on_holes(self, group: Audience, packet: Packet) -> None:
+        """A link purged events of this packet, which is next."""
+        if group.strict:
+            self.catching_up.recover(group, packet)
+        if len(group.strict) < len(group.selectors):
+            if len(group.unseen) >= UNSEEN_MAX:
+                self._see_all(group)
+            group.unseen += [(packet.stream, hole.first, hole.last) for hole in packet.holes]
+
+    def _see_all(self, group: Audience) -> None:
+        for key in group.selectors:
+            self.catching_up.see(group, self.subscribers[key])
+            self.subscribers[key].unseen_upto = 0
+        group.unseen.clear()
 
     def _pass_plain(self, group: Audience, plain: Plain, packet: Packet) -> bool:
         """Whether all of it is plain, and on its way."""
@@ -278,6 +305,11 @@ class Deliveries:
         return True
 
     def _on_intake(self, group: Audience, stream: StreamId, last: int, arrivals: list[Arrival]) -> None:
+        for event in group.intake.dropped:
+            assert event.id is not None
+            for key in group.matched([event.attributes])[0]:
+                if self.subscribers[key].reading is None:  # otherwise a logger may have the whole transaction
+                    self._lose(self.subscribers[key], stream, event.id.seq, event.id.seq, 1, UNWHOLE)
         if arrivals:
             self._on_arrivals(group, arrivals)
             self.progress.moved(stream, arrivals[-1].id.seq)
@@ -323,6 +355,10 @@ class Deliveries:
             if quick and subscriber.outlet.open:
                 subscriber.sent += count
                 feed.delivered += count
+                if group.unseen:
+                    self.catching_up.see(group, subscriber)
+                if subscriber.account.pending:
+                    self._pass(subscriber, packet.stream, packet.seqs()[spans[-1][1] - 1])
                 shared.setdefault(spans, []).append(subscriber)
             else:
                 slower.append((subscriber, spans))
@@ -381,8 +417,12 @@ class Deliveries:
                 overtaken = [each for each in overtaken if each < place]  # the others are read from the log
                 break
         assert batch.packet is not None
-        for name, count in Counter(batch.events[place].key for place in overtaken).items():
-            feed.overtake(batch.packet.stream, name, count)
+        if overtaken:
+            seqs, by_key = batch.seqs, dict[str | None, list[int]]()
+            for place in overtaken:
+                by_key.setdefault(batch.events[place].key, []).append(seqs[place])
+            for name, each in by_key.items():
+                feed.overtake(batch.packet.stream, name, each)
 
     def _fall(self, group: Audience, subscriber: Subscriber, batch: Batch, taken: list[list[int]]) -> None:
         """A queue is full, or none is needed: from here on the subscription is read to from the log."""
@@ -440,6 +480,7 @@ class Deliveries:
 
     def _lose(self, subscriber: Subscriber, stream: StreamId, first: int, last: int, count: int, reason: str) -> None:
         subscriber.lost += count
+        subscriber.account.lose(stream, first, last, count)
         self._groups[subscriber.group].counters.events_lost += count
         subscriber.outlet.deliver(encode(Gap(subscriber.sub, stream, first, last, reason)))
         self._waiting[subscriber.key] = None
@@ -451,12 +492,15 @@ class Deliveries:
         for name, group in self._groups.items():
             reached = dict(list(positions.get(name, {}).items())[:POSITIONS_MAX])
             subs: dict[Any, list[int]] = {}
+            if group.unseen:
+                self._see_all(group)
             for key in group.selectors:
                 subscriber = self.subscribers[key]
                 if subscriber.feed.behind or len(subscriber.feed):
                     subscriber.feed.on_time(self._clock())
-                    self._tell(subscriber, obsoleted=False)
+                    self._tell_gaps(subscriber)
                     continue
+                self._settle(subscriber)
                 if subscriber.untold:
                     self._tell_reached(subscriber, now_ns)
                 elif reached:
@@ -483,12 +527,14 @@ class Deliveries:
     def _drain(self, subscriber: Subscriber) -> None:
         feed, group = subscriber.feed, self._groups[subscriber.group]
         feed.on_time(self._clock())
+        if group.unseen:
+            self.catching_up.see(group, subscriber)
         if subscriber.ready:
-            self._tell(subscriber, obsoleted=False)
+            self._tell_gaps(subscriber)
         while subscriber.ready and (len(feed) or feed.behind):
             items = feed.take(min(TAKE_EVENTS_MAX, subscriber.credit), TAKE_BYTES_MAX) if len(feed) else ()
             if items:
-                # What is obsolete has something newer behind it: told before that, it is known when that is read.
+                self._tell_gaps(subscriber)
                 self._tell(subscriber)
                 subscriber.sent += len(items)
                 subscriber.outlet.deliver(encode(items_of(subscriber.sub, items)))
@@ -498,16 +544,39 @@ class Deliveries:
                     break  # all that was read is sent
         if not feed.behind and not len(feed):
             feed.relax()
-            self._tell(subscriber)
+            self._tell_gaps(subscriber)
+            self._settle(subscriber)
             if subscriber.begins and subscriber.untold:
                 self._tell_reached(subscriber, time_ns())
 
-    def _tell(self, subscriber: Subscriber, *, obsoleted: bool = True) -> None:
-        """Tell what was lost, and (or only with that) how many were obsolete, if that is not known."""
+    def _tell_gaps(self, subscriber: Subscriber) -> None:
         for gap in subscriber.gaps.values():
             subscriber.outlet.deliver(encode(gap))
+            if not len(subscriber.feed):  # nothing waits that stands before the gap
+                subscriber.account.passed(gap.stream, gap.last)
+                self._tell(subscriber, {gap.stream: gap.last})
         subscriber.gaps.clear()
-        told = subscriber.feed.obsoleted, subscriber.lost + subscriber.feed.lost
-        if told != subscriber.told and (obsoleted or told[1] != subscriber.told[1]):
-            subscriber.told = told
-            subscriber.outlet.deliver(encode(Counts(subscriber.sub, *told)))
+
+    def _pass(self, subscriber: Subscriber, stream: StreamId, seq: int) -> None:
+        """The next frame moves the position of a client to there: tell which events before it were not sent."""
+        subscriber.account.passed(stream, seq)
+        self._tell(subscriber)
+
+    def _settle(self, subscriber: Subscriber) -> None:
+        """A subscription has everything: its position moves behind the events that it was not sent."""
+        account = subscriber.account
+        ends = list(account.ends().items()) if account.pending else ()
+        for start in range(0, len(ends), POSITIONS_MAX):
+            positions = {}
+            for stream, end in ends[start : start + POSITIONS_MAX]:
+                at = self.progress.at(stream)  # behind that, parts of a transaction may wait for their commit
+                positions[stream] = end if at is None else min(at, end)
+                account.passed(stream, positions[stream])
+            self._tell(subscriber, positions)
+
+    def _tell(self, subscriber: Subscriber, positions: dict[StreamId, int] | None = None) -> None:
+        """Tell the totals up to the next frame, or up to these positions."""
+        totals = subscriber.account.totals
+        if totals != subscriber.told:
+            subscriber.told = totals
+            subscriber.outlet.deliver(encode(Counts(subscriber.sub, *totals, positions)))

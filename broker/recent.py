@@ -1,7 +1,7 @@
 """What came lately, for those who come back after a moment; and how far each stream has been passed on."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import time_ns
 
 from gossamer.matching import Selector
@@ -41,13 +41,24 @@ class Recent:
         self, group: str, selector: Selector, positions: Mapping[StreamId, int], since_ns: int
     ) -> list[Stretch]:
         """What came beyond these positions, and of other streams since then."""
-        rows = []
+        rows = [(0, packet) for packet in self._beyond(group, positions, since_ns)]
+        return stretches(rows, selector)[0]
+
+    def holes(self, group: str, positions: Mapping[StreamId, int], since_ns: int) -> list[tuple[StreamId, int, int]]:
+        """The streams and seqs of events among those that a link purged."""
+        found = []
+        for packet in self._beyond(group, positions, since_ns):
+            last = positions.get(packet.stream, -1)
+            beyond = [hole for hole in packet.holes if hole.last > last]
+            found += [(packet.stream, max(last + 1, hole.first), hole.last) for hole in beyond]
+        return found
+
+    def _beyond(self, group: str, positions: Mapping[StreamId, int], since_ns: int) -> Iterator[Packet]:
         for came_ns, packet in self._packets:
             if group_of(packet.stream) == group:
                 last = positions.get(packet.stream)
                 if came_ns >= since_ns if last is None else packet.last > last:
-                    rows.append((0, packet))
-        return stretches(rows, selector)[0]
+                    yield packet
 
     def remembers(self, positions: Mapping[StreamId, int], since_ns: int, delivered: Mapping[StreamId, int]) -> bool:
         """Whether this is all that one who was there has missed."""

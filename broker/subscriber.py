@@ -9,6 +9,7 @@ from gossamer.matching import Selector
 from gossamer.messages.event import Attributes
 from gossamer.messages.ids import StreamId
 from gossamer.messages.session import Gap, Policy, Subscribe
+from gossamer.protocol.account import Account, Totals
 from gossamer.protocol.delivery import Feed, Purging
 from gossamer.protocol.tally import Tally
 
@@ -16,6 +17,9 @@ QUEUE_BYTES_MAX = 16 * 2**20
 PURGING: dict[Policy, Purging] = {
     "auto": "patient", "eager": "eager", "lazy": "lazy", "random": "off", "none": "off",
 }  # fmt: skip
+
+Unseen = tuple[StreamId, int, int]
+"""A stream, and the first and the last seq of events that a link purged before this broker saw them."""
 
 
 class Outlet(Protocol):
@@ -50,6 +54,8 @@ class Subscriber:
         "strict",
         "sub",
         "told",
+        "unseen",
+        "unseen_upto",
         "untold",
     )
 
@@ -70,11 +76,24 @@ class Subscriber:
         """It is owed every event, those that a saturated link purged included."""
         rng = random.Random(key) if wanted.policy == "random" else None
         semantic = PURGING[wanted.policy]
-        self.feed = Feed(wanted.buffer, QUEUE_BYTES_MAX, semantic=semantic, patience_s=patience_s, rng=rng, tally=tally)
+        self.feed = Feed(
+            wanted.buffer,
+            QUEUE_BYTES_MAX,
+            semantic=semantic,
+            patience_s=patience_s,
+            rng=rng,
+            tally=tally,
+            accounts=True,
+        )
         self.granted = wanted.credit
         self.sent = 0
         self.lost = 0
-        self.told = (0, 0)
+        self.told = Totals()
+        """The totals that its client knows."""
+        self.unseen_upto = 0
+        """How many entries of its audience's list of unseen events it has taken into account."""
+        self.unseen: list[Unseen] = []
+        """Events purged on links that came while it read from a logger, which may have them."""
         self.gaps: dict[StreamId, Gap] = {}
         """What fell out of the log before it was read, of each stream, and it has not been told."""
         self.begins = wanted.start is not None
@@ -85,6 +104,12 @@ class Subscriber:
         """What it reads first, if it is behind further than the log reaches."""
         self.at: tuple[int, int] | None = None
         """Where in the log it reads on, while it is behind: the batch, and the place in it."""
+
+    @property
+    def account(self) -> Account:
+        """The events that its client was not sent, up to the position of its client."""
+        assert self.feed.account is not None
+        return self.feed.account
 
     def options(self) -> Attributes:
         """What was asked for, for telemetry."""

@@ -307,11 +307,17 @@ class Gap(_Message, frozen=True, tag=39):
 
 
 class Counts(_Message, frozen=True, tag=40):
-    """What a subscription was not sent so far: totals since it began, at this broker."""
+    """The events that a subscription was not sent: totals of the session, up to a position (protocol/account.py).
+
+    With `positions`, they count from now on, and these are the positions. Otherwise they count with the next frame of
+    events, or `Reached`, of the subscription: a connection that breaks between the two leaves both out.
+    """
 
     sub: Sub
     obsoleted: Count
     lost: Count
+    unseen: Count = 0
+    positions: Annotated[dict[StreamId, Last], Meta(max_length=POSITIONS_MAX)] | None = None
 
 
 class Numbers(_Message, frozen=True, tag=43):

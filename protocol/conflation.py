@@ -18,7 +18,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
 
-from gossamer.messages.ids import StreamId
+from gossamer.messages.ids import EventId, StreamId
 from gossamer.protocol.shown import Slot
 
 RUNS_MAX = 32
@@ -41,6 +41,9 @@ class Source(Protocol[Arrived]):
     @property
     def sizes(self) -> Sequence[int]: ...
 
+    @property
+    def seqs(self) -> Sequence[int]: ...
+
     def arrival(self, place: int) -> Arrived: ...
 
     def rest(self) -> None:
@@ -58,8 +61,8 @@ class Conflation(Generic[Arrived]):
         self._runs: deque[tuple[int, Source[Arrived]]] = deque()
         """What came, and the position of its first event."""
         self._runs_bytes = 0
-        self._kept: dict[int, tuple[Arrived, int]] = {}
-        """What still counts of those before, and its bytes."""
+        self._kept: dict[int, tuple[Arrived, int, int]] = {}
+        """What still counts of those before, its seq, and its bytes."""
         self._base = 0
         self._came: Counter[Slot] = Counter()
         """How many came of each key that waits."""
@@ -69,7 +72,7 @@ class Conflation(Generic[Arrived]):
 
     @property
     def bytes(self) -> int:
-        kept = sum(size for _, size in self._kept.values())
+        kept = sum(size for _, _, size in self._kept.values())
         runs = deque(self._runs)
         for position in self.last.values():
             if position not in self._kept:
@@ -116,6 +119,20 @@ class Conflation(Generic[Arrived]):
         base, source = runs[0]
         return source.arrival(position - base)
 
+    def waiting(self) -> Iterator[EventId]:
+        """The ids of the events that wait, in order."""
+        runs, seqs = deque(self._runs), None
+        for (stream, _), position in self.last.items():
+            if position in self._kept:
+                yield EventId(stream, self._kept[position][1])
+                continue
+            while position >= runs[0][0] + len(runs[0][1].sizes):
+                runs.popleft()
+                seqs = None
+            base, source = runs[0]
+            seqs = source.seqs if seqs is None else seqs
+            yield EventId(stream, seqs[position - base])
+
     def take(self) -> Iterator[tuple[Slot, Arrived, int]]:
         """What waits, one by one, and how many of its key it stands for."""
         last, kept, runs = self.last, self._kept, self._runs
@@ -143,11 +160,14 @@ class Conflation(Generic[Arrived]):
             self._drop()
         while len(runs) > 1 and (len(runs) > RUNS_MAX or self._runs_bytes > RUNS_BYTES_MAX):
             base, source = self._drop()
+            seqs = None
             for position in self.last.values():
                 if position >= runs[0][0]:
                     break
                 if position >= base:
-                    self._kept[position] = source.arrival(position - base), source.sizes[position - base]
+                    place = position - base
+                    seqs = source.seqs if seqs is None else seqs
+                    self._kept[position] = source.arrival(place), seqs[place], source.sizes[place]
             source.rest()
 
     def _drop(self) -> tuple[int, Source[Arrived]]:

@@ -36,7 +36,7 @@ from which they are offered again, each as if it came now, all of them, since wh
 
 import random
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -45,6 +45,7 @@ from msgspec import Struct, msgpack
 from gossamer.messages.event import Event, Head
 from gossamer.messages.ids import EventId, StreamId, group_of
 from gossamer.messages.packet import Hole, Packet
+from gossamer.protocol.account import LOST, OBSOLETE, Account, Totals
 from gossamer.protocol.conflation import Conflation, Source
 from gossamer.protocol.entries import Entry, Omitted
 from gossamer.protocol.memory import Memory
@@ -109,6 +110,8 @@ class Intake:
         """Events that will not come, and not because they are obsolete."""
         self.discarded = 0
         """Transactions that lack one of those."""
+        self.dropped: list[Event] = []
+        """Parts of those that came, and that the last call has given up."""
 
     def on_packet(self, packet: Packet) -> list[Arrival]:
         """A delivered packet: what of it, and of what was held, can be matched now."""
@@ -117,6 +120,7 @@ class Intake:
 
     def on_run(self, stream: StreamId, events: Iterable[tuple[Event, int]], gaps: Iterable[Hole]) -> list[Arrival]:
         """Events of one stream with their sizes, and what was purged between them."""
+        self.dropped = []
         arrivals: list[Arrival] = []
         assembler = self.assembler
         holes = iter(gaps)
@@ -138,6 +142,7 @@ class Intake:
 
     def on_skip(self, stream: StreamId, first: int, last: int) -> list[Arrival]:
         """These are lost, void or collected."""
+        self.dropped = []
         self.lost += last - first + 1
         arrivals: list[Arrival] = []
         self._settle(self.assembler.on_omitted(stream, first, last, False), arrivals)
@@ -145,6 +150,7 @@ class Intake:
 
     def on_retired(self, stream: StreamId) -> list[Arrival]:
         """Nothing more comes of this stream."""
+        self.dropped = []
         arrivals: list[Arrival] = []
         self._settle(self.assembler.on_retired(stream), arrivals)
         return arrivals
@@ -154,6 +160,9 @@ class Intake:
         return arrival._replace(by=self._obsoleter(arrival.id, arrival.head))
 
     def _settle(self, outcomes: Iterable[Outcome], arrivals: list[Arrival]) -> None:
+        if self.assembler.dropped:
+            self.dropped += self.assembler.dropped
+            self.assembler.dropped.clear()
         for outcome in outcomes:
             if isinstance(outcome, Applied):
                 events = outcome.events if outcome.commit is None else (*outcome.events, outcome.commit)
@@ -180,12 +189,13 @@ class Intake:
 class _Waiting:
     """Keyed events of one stream that waited in a queue, as a source for a conflation."""
 
-    __slots__ = ("_entries", "size", "sizes", "slots", "stream")
+    __slots__ = ("_entries", "seqs", "size", "sizes", "slots", "stream")
 
     def __init__(self, entries: list[Entry]) -> None:
         self._entries = entries
         self.stream = entries[0].stream
         self.slots: list[Slot | None] = [(each.stream, each.head.key) for each in entries]  # type: ignore[misc, union-attr]
+        self.seqs = [each.seq for each in entries]
         self.sizes = [each.size for each in entries]
         self.size = sum(self.sizes)
 
@@ -209,6 +219,7 @@ class Feed:
         "_since",
         "_tally",
         "_unmoved",
+        "account",
         "behind",
         "delivered",
         "eager",
@@ -230,11 +241,14 @@ class Feed:
         patience_s: float = 0.0,
         rng: random.Random | None = None,
         tally: Tally | None = None,
+        accounts: bool = False,
     ) -> None:
         """With `rng` it is never behind: when there is no room, something that waits is thrown out at random.
+        `accounts`: keep an `account` of the events before the last one taken, for a consumer that may resume there.
         `patience_s` is for `semantic="patient"`: how long an event waits before its consumer counts as behind."""
         self._events_max, self._bytes_max = events_max, bytes_max
         self._tally = tally
+        self.account = Account(self._waiting) if accounts else None
         self.lossy = rng is not None
         self.eager = semantic == "eager"
         """Whether it purges at once whatever is obsolete."""
@@ -307,8 +321,7 @@ class Feed:
                 source = _Waiting(list(run))
                 obsolete = self._conflation.put(source, range(len(source.sizes)), self._events_max)
                 assert obsolete is not None, "they had room one by one"
-                if obsolete:
-                    self._obsoleted(source.stream, None, obsolete)
+                self._came(source, range(len(source.sizes)), obsolete)
             return
         overdue, self._overdue = self._overdue, deque()
         for entry in (*entries, *overdue):
@@ -334,9 +347,10 @@ class Feed:
         if max(source.sizes) > self._bytes_max // self._events_max:
             return False
         obsolete = self._conflation.put(source, places, self._events_max)
-        if obsolete:
-            self._obsoleted(source.stream, None, obsolete)
-        return obsolete is not None
+        if obsolete is None:
+            return False
+        self._came(source, places, obsolete)
+        return True
 
     def name_obsolete(self) -> None:
         """Count by its key what waits for nobody to take it (`Tally.purged_keys`)."""
@@ -345,8 +359,11 @@ class Feed:
 
     def _unfold(self) -> None:
         """From now on one by one: what waits by its keys goes into the queue."""
+        account = self.account
         for slot, arrival, count in self._conflation.take():
             self._name(slot, count - 1)
+            if account is not None and (obsolete := account.took(*arrival.id)):
+                account.put(*arrival.id, Totals(obsolete))
             self._put(_entry(arrival, DELIVER))
 
     def offer(self, arrival: Arrival, matches: bool) -> bool:
@@ -356,14 +373,14 @@ class Feed:
         relation = head.relation
         if arrival.by is not None:
             if matches:
-                self._obsoleted(arrival.id.stream, head.key)
+                self._obsoleted(arrival.id, head.key)
             if relation is not None and relation.group:
                 return True
             # What it obsoletes is obsolete all the same, and what came before it may not have named that.
             matches = False
         verdict = self.shown.on_event(arrival.id, head, matches, event.deleted)
         if matches and verdict is NOTHING and (relation is None or relation.commit is None):
-            self._obsoleted(arrival.id.stream, head.key)  # by what is shown: a key does not go back
+            self._obsoleted(arrival.id, head.key)  # by what is shown: a key does not go back
         return self.settle(arrival, verdict)
 
     def settle(self, arrival: Arrival, verdict: Verdict) -> bool:
@@ -391,9 +408,11 @@ class Feed:
             self._note(self.queue.be_eager(True))
             self.queue.be_eager(False)
 
-    def overtake(self, stream: StreamId, key: str | None, events: int) -> None:
-        """So many events of a key need not be settled, since an eager queue is about to be given a newer one."""
-        self._obsoleted(stream, key, events)
+    def overtake(self, stream: StreamId, key: str | None, seqs: Sequence[int]) -> None:
+        """These events of a key need not be settled, since an eager queue is about to be given a newer one."""
+        self._count_obsolete(stream, key, len(seqs))
+        for seq in seqs if self.account is not None else ():
+            self.account.put(stream, seq, OBSOLETE)  # type: ignore[union-attr]
 
     def take(self, events_max: int, bytes_max: int = BYTES_MAX) -> list[Item]:
         """Send so much, and put what was waiting for the room."""
@@ -402,6 +421,10 @@ class Feed:
             if len(self._conflation)
             else [entry.payload for entry in self.queue.take(events_max, bytes_max)]
         )
+        if self.account is not None and self.account.pending:
+            for item in items:
+                if item.event is not None and item.event.id is not None:
+                    self.account.passed(*item.event.id)
         self._unmoved -= len(items)
         for item in items:
             self.delivered += item.is_event
@@ -413,13 +436,17 @@ class Feed:
 
     def _taken(self, events_max: int, bytes_max: int) -> list[Item]:
         items: list[Item] = []
-        taken_bytes = 0
+        account, obsolete, taken_bytes = self.account, 0, 0
         for slot, arrival, count in self._conflation.take():
             self._name(slot, count - 1)
+            if account is not None:
+                obsolete += account.took(*arrival.id)
             items.append(_entry(arrival, DELIVER).payload)
             taken_bytes += arrival.size
             if len(items) >= events_max or taken_bytes >= bytes_max:
                 break
+        if account is not None and obsolete:
+            account.totals = account.totals.plus(Totals(obsolete))
         return items
 
     def _put(self, entry: Entry) -> None:
@@ -440,17 +467,39 @@ class Feed:
                 self._lose(omitted.entry, item)
                 continue
             if item.is_event:
-                self._obsoleted(omitted.entry.stream, None if omitted.entry.head is None else omitted.entry.head.key)
+                self._obsoleted(omitted.entry.id, None if omitted.entry.head is None else omitted.entry.head.key)
             if item.lefts or item.replaced:
                 self._take_along(item, omitted, omissions)
 
     def _lose(self, entry: Entry, item: Item) -> None:
         if item.is_event:
             self.lost += 1
+            if self.account is not None:
+                self.account.put(entry.stream, entry.seq, LOST)
             if self._tally is not None:
                 self._tally.purge("queue", "room", entry.stream, None)
 
-    def _obsoleted(self, stream: StreamId, key: str | None, events: int = 1) -> None:
+    def _waiting(self) -> Iterator[EventId]:
+        yield from self._conflation.waiting()
+        yield from (entry.id for entry in self.queue)
+        yield from (entry.id for entry in self._overdue)
+
+    def _came(self, source: Source[Arrival], places: Sequence[int], obsolete: int) -> None:
+        """A conflation has taken these in, and so many events are obsolete by that."""
+        if obsolete:
+            self._count_obsolete(source.stream, None, obsolete)
+        if self.account is not None and places:
+            seqs = source.seqs
+            whole = isinstance(places, range) and places.step == 1
+            chosen = seqs[places.start : places.stop] if whole else [seqs[place] for place in places]  # type: ignore[attr-defined]
+            self.account.came(source.stream, chosen)
+
+    def _obsoleted(self, id: EventId, key: str | None) -> None:
+        self._count_obsolete(id.stream, key, 1)
+        if self.account is not None:
+            self.account.put(*id, OBSOLETE)
+
+    def _count_obsolete(self, stream: StreamId, key: str | None, events: int) -> None:
         self.obsoleted += events
         if self._tally is not None:
             self._tally.purge("queue", "obsolete", stream, key, events)

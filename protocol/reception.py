@@ -39,6 +39,7 @@ class Reception:
         self._memory = Memory()
         self.obsoleted = 0
         self.lost = 0
+        """Parts that came, of transactions that are not whole."""
 
     @property
     def held(self) -> int:
@@ -78,8 +79,8 @@ class Reception:
                     said += riders
                 if said or outcome.commit is not None:
                     steps.append(Step(tuple(said), outcome.commit))
-            else:
-                self.lost += 1
+        self.lost += len(self._assembler.dropped)
+        self._assembler.dropped.clear()
         return steps
 
     def _passed(self, said: Event | Left) -> Event | Left | None:

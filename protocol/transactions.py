@@ -101,6 +101,8 @@ class Assembler:
         self.held_max = held_max
         self.held = 0
         """How many events and marks are held, of all streams."""
+        self.dropped: list[Event] = []
+        """Parts that came and were discarded; the caller clears it."""
         self._streams: dict[StreamId, _Stream] = {}
 
     def __contains__(self, stream: StreamId) -> bool:
@@ -195,9 +197,11 @@ class Assembler:
         seq = stream.last
         span = _Span(seq - index, seq - index + count)
         if stream.dead >= seq:
+            self.dropped.append(event)
             return
         if span.first <= stream.gone or span.commit <= seq:
             stream.dead = span.commit
+            self.dropped.append(event)
             outcomes.append(Discarded(stream.id, span.first, span.commit, "lost"))
             return
         stream.open = span
@@ -247,6 +251,7 @@ class Assembler:
     def _discard(self, stream: _Stream, spans: set[_Span], outcomes: list[Outcome]) -> None:
         for span in sorted(spans & {one.span for one in stream.held}):
             stream.dead = max(stream.dead, span.commit)
+            self._drop([one for one in stream.held if one.span == span])
             self._keep(stream, [one for one in stream.held if one.span != span])
             outcomes.append(Discarded(stream.id, span.first, span.commit, "lost"))
 
@@ -273,11 +278,15 @@ class Assembler:
         spans = sorted({one.span for one in stream.held if one.span is not None})
         outcomes.extend(Discarded(stream.id, span.first, span.commit, reason) for span in spans)
         outcomes.extend(Applied((one.event,)) for one in stream.held if one.span is None)
+        self._drop([one for one in stream.held if one.span is not None])
         if spans:
             stream.dead = spans[-1].commit
         self.held -= sum(map(len, stream.outs.values()))
         stream.outs.clear()
         self._keep(stream, [])
+
+    def _drop(self, parts: list[_Held]) -> None:
+        self.dropped += [one.event for one in parts if isinstance(one.event, Event) and not one.is_commit]
 
     def _hold(self, stream: _Stream, one: _Held) -> None:
         stream.held.append(one)

@@ -40,6 +40,7 @@ from gossamer.messages.session import (
     Subscribe,
     Taken,
 )
+from gossamer.protocol.account import Totals
 from gossamer.protocol.delivery import Arrival, Feed, Item
 from gossamer.protocol.durable import HOLDER_BITS
 from gossamer.protocol.obsolescence import Told
@@ -114,8 +115,11 @@ class Stats:
     obsoleted: int = 0
     """Left out, because something newer is or will be delivered in their place."""
     lost: int = 0
+    """Matched, or may have, and could not be kept: `Gap` notices say which and why."""
     left: int = 0
     """Keys that ceased to match."""
+    unseen: int = 0
+    """Purged on a saturated link before the broker saw them, for a newer event. Whether they match is not known."""
 
 
 class Subscription:
@@ -194,8 +198,10 @@ class Subscription:
         self._took_at = self._credited_at = 0.0
         self._passed = 0
         self._delivered = self._left = self._lost = 0
-        self._counts = (0, 0)
-        self._counts_before = (0, 0)
+        self._counts = self._counts_before = Totals()
+        """What this session's broker did not send, and the brokers before."""
+        self._next_counts: Counts | None = None
+        """Counts from the next frame of events on: so these are told together, or both are not."""
         self._waiters: deque[Wait] = deque()
         self._waking = False
         self._version = 0
@@ -247,9 +253,12 @@ class Subscription:
     @property
     def stats(self) -> Stats:
         """What became of what matched, so far."""
-        obsoleted = self._counts_before[0] + self._counts[0] + self._queue.obsoleted + self._reception.obsoleted
-        lost = self._counts_before[1] + self._counts[1] + self._reception.lost
-        return Stats(self._delivered - len(self._current), obsoleted, lost, self._left)
+        with self._lock:
+            counts = self._counts_before.plus(self._counts)
+            obsoleted = counts.obsoleted + self._queue.obsoleted + self._reception.obsoleted
+            lost = counts.lost + self._reception.lost
+            untaken = sum(isinstance(each, Event) for each in self._current)
+            return Stats(self._delivered - untaken, obsoleted, lost, self._left, counts.unseen)
 
     @property
     def position(self) -> Position:
@@ -447,11 +456,8 @@ class Subscription:
         with self._lock:
             self._received = self._granted = 0
             self._granted = self._room()
-            self._counts_before = (
-                self._counts_before[0] + self._counts[0],
-                self._counts_before[1] + self._counts[1],
-            )
-            self._counts = (0, 0)
+            self._counts_before = self._counts_before.plus(self._counts)
+            self._counts, self._next_counts = Totals(), None
         self._saying.clear()
         return self._said(self._track.start(), True)
 
@@ -494,6 +500,8 @@ class Subscription:
         return max(self._granted, self._received + self._window - self._waiting - self._queued)
 
     def on_single(self, single: Single, event: Event) -> None:
+        if self._next_counts is not None:
+            self._count(self._next_counts)
         self._received += 1
         stream, seq, track = single.stream, single.seq, self._track
         if seq <= track.before.get(stream, -1):
@@ -503,6 +511,8 @@ class Subscription:
         self._put([event], True, 1, single.loose, {stream: seq})
 
     def on_run(self, run: Run, events: Sequence[Event]) -> None:
+        if self._next_counts is not None:
+            self._count(self._next_counts)
         count = len(events)
         self._received += count
         stream, track = run.stream, self._track
@@ -515,6 +525,8 @@ class Subscription:
         self._put(events, True, count, run.loose, {stream: run.ranges[-1][1]})
 
     def on_items(self, items: Items) -> None:
+        if self._next_counts is not None:
+            self._count(self._next_counts)
         self._received += len(items.events) + sum(not notice.together for notice in items.notices)
         notices = {notice.place: notice for notice in items.notices if notice.together}
         apart = deque(notice for notice in items.notices if not notice.together)
@@ -547,11 +559,24 @@ class Subscription:
             self._track.began(began.time_ns, began.positions)
 
     def on_reached(self, reached: Reached) -> None:
+        if self._next_counts is not None:
+            self._count(self._next_counts)
         with self._lock:
             self._track.reached(reached.time_ns, reached.positions)
 
     def on_counts(self, counts: Counts) -> None:
-        self._counts = (counts.obsoleted, counts.lost)
+        if counts.positions is None:
+            self._next_counts = counts
+            return
+        self._count(counts)
+        with self._lock:
+            for stream, last in counts.positions.items():
+                self._track.moved(stream, last)
+
+    def _count(self, counts: Counts) -> None:
+        with self._lock:
+            self._counts = Totals(counts.obsoleted, counts.lost, counts.unseen)
+            self._next_counts = None
 
     def on_subscribed(self) -> None:
         self._held = True

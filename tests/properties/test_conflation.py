@@ -19,6 +19,7 @@ class Run:
     def __init__(self, stream: str, first: int, keys: list[str | None]) -> None:
         self.stream, self.first, self.keys = stream, first, keys
         self.slots = [None if key is None else (stream, key) for key in keys]
+        self.seqs = range(first, first + len(keys))
         self.sizes = [len(key or "") + 1 for key in keys]
         self.size = sum(self.sizes)
 

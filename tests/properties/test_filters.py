@@ -209,6 +209,7 @@ def check(plan, seed=1):
         state = {slot: event.id for slot, event in subscriber.state.items()}
         assert state == plan.history.shown(selector), f"{selector}: wrong in the end"
         assert subscriber.reception.held == 0
+        assert subscriber.unaccounted == 0, f"{selector}: events in no counter, or in two"
 
 
 # Drawing -------------------------------------------------------------------------------------------------------------

@@ -153,6 +153,10 @@ class Publishers:
             for stream, known in self.contents.items()
         }
 
+    def count(self, selector: str) -> int:
+        """Matching events that were published."""
+        return sum(map(len, self.matching(selector).values()))
+
     def state(self, selector: str) -> dict[str, object]:
         found: dict[str, object] = {}
         for known in self.contents.values():

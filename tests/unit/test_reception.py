@@ -94,4 +94,4 @@ def test_notices_of_a_discarded_transaction_are_told():
     reception = Reception()
     reception._assembler.held_max = 1
     assert applied(reception, part, other, Item(commit, (Left("y", EventId(A, 0)),))) == ["", "", "-y"]
-    assert reception.lost == 1
+    assert reception.lost == 2, "both parts"
