@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import Active, Checkout, Gone, Member, Positions, Range, Span
+from gossamer.messages.wire import Active, Checkout, Gone, Lacking, Member, Positions, Range, Span
 from gossamer.protocol.bookmark_exchange import BookmarkExchange
 from gossamer.protocol.closing import Closing
 from gossamer.protocol.departure import Departure
@@ -647,6 +647,13 @@ def turn_to_peers_for_good(node: Node) -> None:
                 super()._age(stream, first, last)
 
     become(node.repair, Forgetful)
+
+
+@mutant(RARE)
+def ask_without_regard_to_marks(node: Node) -> None:
+    """A logger that seeks an event does not take the marks that come with the answers."""
+    on_lacking = node.on_lacking
+    node._messages[Lacking] = lambda sender, message: on_lacking(sender, replace(message, marks=()))
 
 
 @mutant(RARE)

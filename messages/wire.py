@@ -265,6 +265,9 @@ class Lacking(_Message, frozen=True, tag=11):
     had: Spans = ()
     sealed: bool = True
     """And I take it from a logger only, from now on."""
+    marks: Annotated[tuple[Packet, ...], Meta(max_length=PACKETS_MAX)] = ()
+    """Marks of what I had: it was purged for events that are not at hand here. They come with this word, and not in a
+    `Repair`, which may wait in a saturated link: without them what is obsolete would be told as gone."""
 
 
 class GapNotice(_Message, frozen=True, tag=12):

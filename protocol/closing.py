@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gossamer.messages.ids import NodeId
 from gossamer.messages.packet import Packet
-from gossamer.messages.wire import RANGES_MAX, Gone, Lacking, Range, Repair, Seek, Span
+from gossamer.messages.wire import PACKETS_MAX, RANGES_MAX, Gone, Lacking, Range, Repair, Seek, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Reason, Void
 from gossamer.protocol.gossip import Answers
@@ -77,8 +77,10 @@ class Closing:
                 if self._is_of_use(packet):
                     packets.append(packet)
                     absent.remove(packet.first, packet.last)
-                else:
+                elif len(marks) < PACKETS_MAX:
                     marks.append(packet)  # who asks may have what it names, or get it yet
+                else:
+                    absent.remove(packet.first, packet.last)  # when it is asked again
             if self._logger is not None:
                 if absent:
                     sought.append(Span(span.stream, absent.ranges()))
@@ -96,10 +98,11 @@ class Closing:
                         self._repair.seal(stream, *part)
         if self._logger is not None and sought:
             self._logger.on_recover(sender, sought)  # all at once: it reads once for each who asks
-        if chosen := fitting(packets + marks, self._ctx.config.repair_bytes_max):
+        if chosen := fitting(packets, self._ctx.config.repair_bytes_max):
             self._ctx.send(sender, Repair(chosen))
         if lacking or had:
-            self._ctx.send(sender, Lacking(self._membership.table.root, tuple(lacking), tuple(had), message.seal))
+            root = self._membership.table.root
+            self._ctx.send(sender, Lacking(root, tuple(lacking), tuple(had), message.seal, tuple(marks)))
 
     def closed(self, stream: Stream, position: int) -> tuple[Range, ...]:
         """What beyond its position one that resumes is to take from a logger only: it is void, or may be declared so by

@@ -767,6 +767,8 @@ class Node:
         return name not in self.receiver.streams and name not in self.receiver.retired
 
     def on_lacking(self, sender: NodeId, message: Lacking) -> None:
+        for packet in message.marks:
+            self._accept(packet, self.membership.is_logger(sender) or self.seeker.asks_for(packet.stream))
         if self.comparing.agrees(sender, message.members_root):
             self.seeker.on_lacking(sender, message)
 

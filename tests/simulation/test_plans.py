@@ -187,6 +187,23 @@ PLANS = {
             purge_above_bytes=33554432, purge_send_buffer=True, hold_bytes_max=500, positions_rounds=4, sponsors=1,
         ),
     ),
+    "a mark waits in a saturated link": Plan(
+        seed=159343909426861, brokers=4, loggers=1, topology="transit-stub", latency_ms=5.0, duration_s=2.0,
+        streams=2, publish_every_s=0.02, named=True, moves=True, wire=False, loss=0.136, burst=0.0, duplicate=0.0,
+        delay_ms=47.532, straggle=0.0, partitions=0, crashes=2, resume=False, logger_crashes=0, disconnects=1,
+        joins=2, late_logger=False, logger_leaves=False, all_loggers_leave=False, leaves=0, never_return=0,
+        speech="rank", keys=10, slow=1, delay_each_ms=100.0, queue=8, reconnections=5, durables=2,
+        config=Config(
+            strategy="multicast", fanout=4, hops=4, round_interval_s=0.25, round_interval_max_s=1.0, gclimit_rounds=4,
+            reorder_grace_s=0.02, selection="linear", remulticast_requesters=0, repair_first="logger",
+            service_limit_per_s=20.0, seek_after_rounds=4, loggers_min=1, replicas=None, faults=2, retain_s=5.0,
+            expire_s=10000.0, compact=False, resend_s=0.1, send_buffer_bytes_max=67108864, idle_after_s=0.5,
+            block_seqs=50, groups={DEFAULT_GROUP: Group(purging=True, backpressure=False)}, link_window_bytes=200,
+            link_bandwidth_bps=None, link_buffer_events_max=1024, link_policy="eager", link_patience_s=0.0,
+            purge_above_bytes=33554432, purge_send_buffer=False, hold_bytes_max=67108864, positions_rounds=1,
+            sponsors=1,
+        ),
+    ),
     "all loggers resign while an event is missing": Plan(
         seed=219168298722229, brokers=3, loggers=2, topology="transit-stub", latency_ms=5.0, duration_s=8.0,
         streams=2, publish_every_s=0.02, named=False, moves=False, wire=False, loss=0.271, burst=0.0, duplicate=0.0,
@@ -215,3 +232,9 @@ def test_an_event_stays_missing_if_its_finder_turns_to_peers_for_good() -> None:
     outcome = Run(PLANS["all loggers resign while an event is missing"], RARE["turn-to-peers-for-good"]).execute()
     assert outcome.violation is not None
     assert outcome.violation.rule == "liveness"
+
+
+def test_an_obsolete_event_is_told_as_gone_if_its_mark_is_not_taken() -> None:
+    outcome = Run(PLANS["a mark waits in a saturated link"], RARE["ask-without-regard-to-marks"]).execute()
+    assert outcome.violation is not None
+    assert outcome.violation.rule == "collected unseen"

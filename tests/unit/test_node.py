@@ -254,8 +254,7 @@ def test_a_mark_of_which_the_rest_is_not_at_hand_is_sent_and_supplies_nothing():
     me.buffer.forget(S)
     me.buffer.add(marked(0, 0, 5), 0)
     assert sent(receive(me, "L", Seek((span(0, 0),)))) == [
-        (("L",), Repair((marked(0, 0, 5),))),
-        (("L",), Lacking(me.membership.table.root, (), (span(0, 0),))),
+        (("L",), Lacking(me.membership.table.root, (), (span(0, 0),), True, (marked(0, 0, 5),))),
     ]
     me.buffer.add(packet(5), 0)
     assert sent(receive(me, "L", Seek((span(0, 0),)))) == [(("L",), Repair((marked(0, 0, 5),)))]
@@ -321,8 +320,7 @@ def told_of_a_mark():
     """A logger that seeks a:0, which a had as a mark for b:0 and nobody has; b:0 is missing as well."""
     me = seeking_logger()
     receive(me, "b", Data("b", packet(1, stream=T)), 5.0)
-    receive(me, "a", Repair((marked(0, 0, EventId(T, 0)),)), 5.0)
-    receive(me, "a", Lacking(me.membership.table.root, (), (span(0, 0),)), 5.0)
+    receive(me, "a", Lacking(me.membership.table.root, (), (span(0, 0),), True, (marked(0, 0, EventId(T, 0)),)), 5.0)
     return me, receive(me, "b", Lacking(me.membership.table.root, (span(0, 0),)), 5.0)
 
 
