@@ -67,6 +67,8 @@ def chaos(
         print(json_format.dumps(found))
     else:
         console.print(summary(found))
+        for each in found["violations"]:
+            console.print(Text(f"{each['kind']}: {each['where']}: {each['text']}", "red"), soft_wrap=True)
     if found["violations"]:
         raise typer.Exit(1)
 
@@ -90,7 +92,7 @@ def summary(found: dict[str, Any]) -> RenderableType:
     for title in ("count", "longest pause", "recovery", "at most", "outcome"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in found["faults"]:
-        outcome = f"{row['violations']} violations" if row["violations"] else "held"
+        outcome = f"{row['violations']} violated" if row["violations"] else "held"
         table.add_row(
             row["fault"],
             str(row["count"]),
@@ -103,8 +105,7 @@ def summary(found: dict[str, Any]) -> RenderableType:
     violations = found["violations"]
     if not violations:
         return Group(table, totals, Text("no violation", "bold green"))
-    lines = [Text(f"{each['kind']}: {each['where']}: {each['text']}", "red") for each in violations]
-    return Group(table, totals, Text(f"{len(violations)} violations", "bold red"), *lines)
+    return Group(table, totals, Text(f"{len(violations)} violations", "bold red"))
 
 
 def _seconds(value: float | None) -> str:

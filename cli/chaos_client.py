@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import signal
 import sys
 import time
+from collections import deque
 
 import msgspec
 
@@ -50,12 +52,14 @@ async def publish(client: Client, stop: asyncio.Event) -> None:
     spec, recorder = client.spec, Recorder(client.path)
     rng = random.Random(f"{client.seed}/{spec.name}/{client.life}")
     name = spec.name if spec.named else None
-    n, ended = client.life * LIFE, False
+    n, ended, urls = client.life * LIFE, False, deque(client.urls)
     while not ended:
         try:
-            async with connect(client.urls, timeout=CONNECT_S, publisher=name, spool=spec.spool) as connected:
+            async with connect(tuple(urls), timeout=CONNECT_S, publisher=name, spool=spec.spool) as connected:
                 recorder.write(Began(now(), client.life))
-                while not ended:
+                urls.rotate(-1)
+                until = math.inf if spec.stay_s is None else now() + spec.stay_s
+                while not ended and now() < until:
                     ended = stop.is_set()
                     began, burst = now(), rng.choice(BURSTS)
                     if ended:

@@ -52,6 +52,7 @@ class Violation:
     """The client or member."""
     text: str
     at: float | None = None
+    """When it happened, if the records tell."""
 
 
 def check(history: History) -> list[Violation]:
@@ -127,9 +128,7 @@ def _lost(history: History, sent: Sent) -> Iterator[Violation]:
         missing = {each for each in sent.promised - got if sent.intended.get(each, 0.0) >= since}
         if missing:
             told = {each for each in missing if _told(sent.accepted.get(each), gaps)}
-            at = min(sent.logged.get(each, sent.intended.get(each, 0.0)) for each in missing)
-            text = f"never delivered, {len(told)} of them told as a Gap; {_some(missing)}"
-            yield Violation("lost", name, text, at)
+            yield Violation("lost", name, f"never delivered, {len(told)} of them told as a Gap; {_some(missing)}")
 
 
 def _told(event_id: tuple[str, int] | None, gaps: list[Missed]) -> bool:
@@ -191,21 +190,19 @@ def _accounting(history: History, sent: Sent) -> Iterator[Violation]:
         (count,) = counts
         got = [(each.stream, each.seq) for each in _deliveries(records)]
         since = _since(history, name)
-        owed = {
-            event_id
-            for event_id, each in sent.log.items()
-            if sent.intended.get((each.publisher, each.n), since) >= since
-        }
+        logged = {(each.publisher, each.n): event_id for event_id, each in sent.log.items()}
+        logged |= {each: sent.accepted[each] for each in sent.logged if each in sent.accepted}
+        owed = {event_id for each, event_id in logged.items() if sent.intended.get(each, since) >= since}
         matched = len(owed | set(got))
         total = count.delivered + count.obsoleted + count.lost + count.waiting
         if count.delivered != len(got):
-            yield Violation("accounting", name, f"stats.delivered {count.delivered}, {len(got)} recorded", count.at)
+            yield Violation("accounting", name, f"stats.delivered {count.delivered}, {len(got)} recorded")
         elif total != matched:
             parts = (
                 f"{count.delivered} delivered + {count.obsoleted} obsoleted + {count.lost} lost + "
                 f"{count.waiting} waiting"
             )
-            yield Violation("accounting", name, f"{parts} = {total}, {matched} matched", count.at)
+            yield Violation("accounting", name, f"{parts} = {total}, {matched} matched")
 
 
 def _final(history: History, sent: Sent) -> Iterator[Violation]:

@@ -124,6 +124,8 @@ class Spec(msgspec.Struct, frozen=True):
     spool: str | None = None
     rate: float = 40.0
     """Events per second that a publisher aims at."""
+    stay_s: float | None = None
+    """Time after which a publisher closes and connects to the next broker; None: never."""
     policy: Literal["auto", "none"] = "auto"
     start: Literal["new", "all"] = "new"
     durable: str | None = None

@@ -32,6 +32,7 @@ CLIENT_SPECS = (
     Spec("slow", "subscriber", delay_s=0.02),
     Spec("durable", "subscriber", durable="chaos"),
     Spec("anonymous", "publisher"),
+    Spec("roaming", "publisher", stay_s=4.0),
     Spec("named", "publisher", named=True),
     Spec("spooled", "publisher", named=True, spool="spooled.spool"),
 )

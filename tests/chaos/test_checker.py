@@ -226,3 +226,8 @@ def test_records_are_read_back_and_a_part_of_a_line_is_left_out(tmp_path):
     with path.open("a") as file:
         file.write('["logged",3.0')
     assert read(path) == written
+
+
+def test_loss_in_a_replay_is_not_told_as_wrong_accounting_of_others():
+    found = kinds(history(replay=subscribed(*range(4, COUNT))))
+    assert found == {("lost", "replay"), ("accounting", "replay")}
