@@ -39,6 +39,7 @@ class Links(Protocol):
     def next_deadline(self) -> float: ...
     def on_time(self, now: float) -> None: ...
     def lost(self, node: NodeId, heard_at: float, now: float) -> Literal["gone", "silent"] | None: ...
+    def untaken_s(self, node: NodeId, now: float) -> float: ...
     def links(self) -> list[tuple[str, int, int]]: ...
     @property
     def poll(self) -> Poll:
@@ -214,6 +215,9 @@ class FaultyMesh:
 
     def lost(self, node: NodeId, heard_at: float, now: float) -> Literal["gone", "silent"] | None:
         return self._mesh.lost(node, heard_at, now)
+
+    def untaken_s(self, node: NodeId, now: float) -> float:
+        return self._mesh.untaken_s(node, now)
 
     def links(self) -> list[tuple[str, int, int]]:
         return self._mesh.links()

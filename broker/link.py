@@ -306,6 +306,10 @@ class Link:
             elif self._refused_at == NEVER:
                 self._refused_at = now
 
+    def untaken_s(self, now: float) -> float:
+        """For how long the peer has not answered a mark; 0 if none is out."""
+        return max(0.0, now - self._marked_at)
+
     def lost(self, heard_at: float, now: float) -> Literal["gone", "silent"] | None:
         """Whether the peer is lost, if its last message came at `heard_at`."""
         self._note_connection(now)

@@ -117,6 +117,8 @@ class Clients(Protocol):
     journal: Journal
     order: Ordered | None
     interests: tuple[Interest, ...]
+    is_lost: Callable[[NodeId], bool]
+    untaken_s: Callable[[NodeId], float]
 
     def start(self, node: Node, name: str, incarnation: int, poll: Poll) -> None: ...
     def receive(self, now: float) -> Iterable[Input]: ...
@@ -334,6 +336,10 @@ class Runtime:
                     found[member.node] = Lost(kind, now - heard_at, member.address)
         return found
 
+    def _is_lost(self, node: NodeId) -> bool:
+        """Whether the link to a member shows that it is lost; in the node's own thread."""
+        return self._links.lost(node, self.node.heard_at(node), time.monotonic()) is not None
+
     def mesh(self) -> dict[str, Any]:
         """All members and consumers as this member sees them; in the node's own thread."""
         return self.picture.as_dict(time.time_ns(), self.members, self.lost())
@@ -406,6 +412,8 @@ class Runtime:
             if self.clients is not None:
                 self.clients.journal = self.telemetry.journal
                 self.clients.order = self.order
+                self.clients.is_lost = self._is_lost
+                self.clients.untaken_s = lambda node: self._links.untaken_s(node, time.monotonic())
                 self.clients.start(self.node, self.name, self._incarnation, self._poll)
             self._feed(Start())
             self.telemetry.start(time.monotonic())

@@ -155,6 +155,10 @@ class Sessions:
         """What the node is to be told when it is not busy telling us something."""
         self.order: Ordered | None = None
         """What orders the events of groups, if any has another order than each publisher's."""
+        self.is_lost: Callable[[NodeId], bool] = lambda _: False
+        """Whether the link to a member shows that it is lost."""
+        self.untaken_s: Callable[[NodeId], float] = lambda _: 0.0
+        """For how long a member has not taken what lies on the link to it."""
         self._parked: list[tuple[Session, Subscribe]] = []
         """Those who wait until their group's events come in its order."""
         self._handlers: dict[type, Callable[[Session, Any], Iterable[Input]]] = {
@@ -181,6 +185,8 @@ class Sessions:
             self.deliveries.catching_up.replays = self.order.replay
         self.deliveries.catching_up.has_loggers = lambda: node.membership.has_loggers
         self.deliveries.catching_up.readings.loggers = self._loggers
+        self.deliveries.catching_up.readings.is_lost = self.is_lost
+        self.deliveries.catching_up.readings.untaken_s = self.untaken_s
         self.deliveries.catching_up.readings.spread = lambda: node.placement.spread
         self._pressure = back_pressure(
             node._ctx.config, self.deliveries.audiences, self.deliveries.subscribers, self.counters, _name_of
