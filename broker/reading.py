@@ -44,6 +44,8 @@ TROUBLE_S = 1.0
 SILENT_S = 30.0
 UNCOVERED_S = 5.0
 """A logger that may lack finished streams is read only if there is no other; so long, until it is asked again."""
+NEW_S = 0.2
+"""How often a logger is asked again that has just come and does not know the other loggers yet."""
 HELD_BYTES_MAX = 64 * 2**20
 NEVER = float("inf")
 
@@ -247,6 +249,8 @@ class Readings:
         """Loggers that did not answer, and until when they are not asked."""
         self._uncovered: dict[NodeId, float] = {}
         """Loggers that may lack finished streams, and until when others are preferred to them."""
+        self._new: dict[NodeId, float] = {}
+        """Loggers that have just come, and until when readers wait for them to know the others."""
         self._number = 0
         self.pages = 0
         self.failures = 0
@@ -437,10 +441,15 @@ class Readings:
             return False  # every logger is read, and gives each finished stream that it holds
         if not page.uncovered:
             self._uncovered.pop(logger, None)
+            self._new.pop(logger, None)
             return False
         self._uncovered[logger] = now + UNCOVERED_S
         if logger in self._preferred(self._reachable(), now):
-            return False
+            if logger not in page.uncovered or now >= self._new.setdefault(logger, now + UNCOVERED_S):
+                return False
+            for reading in readings:  # soon it knows which loggers were there before it, and can name them
+                reading.asked, reading.due_at = None, now + NEW_S
+            return True
         for reading in readings:
             reading.asked, reading.due_at = None, now
             reading.move()

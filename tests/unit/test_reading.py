@@ -1,8 +1,9 @@
 """Which logger a broker asks for the next page, and when it gives one up."""
 
 import pytest
+from msgspec.structs import replace
 
-from gossamer.broker.reading import ANSWER_S, LOOK_S, QUIET_S, Reading, Readings
+from gossamer.broker.reading import ANSWER_S, LOOK_S, NEW_S, QUIET_S, UNCOVERED_S, Reading, Readings
 from gossamer.messages.wire import Page
 from gossamer.protocol.replay import Replay
 
@@ -74,3 +75,15 @@ def test_a_reader_moves_on_for_quiet_loggers_only_while_another_one_answers():
     assert broker.asked(0.2) == ["L"]
     assert broker.asked(0.4) == []
     assert broker.asked(0.2 + ANSWER_S) == ["L"]
+
+
+def test_a_logger_that_does_not_know_the_others_yet_is_asked_again_for_a_while():
+    broker = Broker("K")
+    broker.read(0)
+    assert broker.asked() == ["L"]
+    unknowing = Page(1, 0, True, uncovered=("L",))
+    assert broker.readings.on_page("L", unknowing, 0.0) == []
+    assert broker.asked(NEW_S) == ["L"]
+    assert broker.readings.on_page("L", replace(unknowing, number=2, uncovered=("K",)), NEW_S)
+    assert broker.asked(1.0) == ["L"]
+    assert broker.readings.on_page("L", replace(unknowing, number=3), UNCOVERED_S)
