@@ -257,6 +257,11 @@ class Mesh:
         link = self._links.get(node)
         return None if link is None else link.lost(heard_at, now)
 
+    def answered_at(self, node: NodeId) -> float:
+        """When a member last answered on the link to it."""
+        link = self._links.get(node)
+        return -NEVER if link is None else link.answered_at
+
     def untaken_s(self, node: NodeId, now: float) -> float:
         """For how long a member has taken nothing of what lies on the link to it; 0 if it has all, or has no link."""
         link = self._links.get(node)
