@@ -45,6 +45,8 @@ class Links(Protocol):
     def next_deadline(self) -> float: ...
     def on_time(self, now: float) -> None: ...
     def lost(self, node: NodeId, heard_at: float, now: float) -> Literal["gone", "silent"] | None: ...
+    def untaken_s(self, node: NodeId, now: float) -> float: ...
+    def answered_at(self, node: NodeId) -> float: ...
     def links(self) -> list[tuple[str, int, int]]: ...
     @property
     def poll(self) -> Poll:
@@ -252,6 +254,12 @@ class FaultyMesh:
 
     def lost(self, node: NodeId, heard_at: float, now: float) -> Literal["gone", "silent"] | None:
         return self._mesh.lost(node, heard_at, now)
+
+    def answered_at(self, node: NodeId) -> float:
+        return self._mesh.answered_at(node)
+
+    def untaken_s(self, node: NodeId, now: float) -> float:
+        return self._mesh.untaken_s(node, now)
 
     def links(self) -> list[tuple[str, int, int]]:
         return self._mesh.links()

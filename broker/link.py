@@ -78,8 +78,8 @@ class Limits:
 class Link:
     __slots__ = (
         "_answered", "_backoff_s", "_context", "_counters", "_header", "_limits", "_marked_at", "_missed", "_monitor",
-        "_own", "_probe_at", "_queue", "_refused_at", "_retry_at", "address", "echoed", "epoch", "marked", "node",
-        "peer", "queued_bytes", "sent", "socket", "stuck", "used_at",
+        "_own", "_probe_at", "_queue", "_refused_at", "_retry_at", "address", "answered_at", "echoed", "epoch",
+        "marked", "node", "peer", "queued_bytes", "sent", "socket", "stuck", "used_at",
     )  # fmt: skip
 
     def __init__(
@@ -123,6 +123,8 @@ class Link:
         self.stuck = False
         """The socket takes no more: to be told when it does."""
         self.used_at = 0.0
+        self.answered_at = -NEVER
+        """When the last mark came back."""
 
     # Sessions -------------------------------------------------------------------------------------------------------
 
@@ -254,6 +256,7 @@ class Link:
             raise PeerError(f"{header.node} has taken more than it was sent")
         self.echoed = max(self.echoed, position)
         self._answered = True
+        self.answered_at = now
         self._missed = 0
         self._marked_at = NEVER if self.echoed == self.marked else now
         known, self.peer = self.peer, header
@@ -305,6 +308,10 @@ class Link:
                 self._refused_at = NEVER
             elif self._refused_at == NEVER:
                 self._refused_at = now
+
+    def untaken_s(self, now: float) -> float:
+        """For how long the peer has not answered a mark; 0 if none is out."""
+        return max(0.0, now - self._marked_at)
 
     def lost(self, heard_at: float, now: float) -> Literal["gone", "silent"] | None:
         """Whether the peer is lost, if its last message came at `heard_at`."""

@@ -257,6 +257,16 @@ class Mesh:
         link = self._links.get(node)
         return None if link is None else link.lost(heard_at, now)
 
+    def answered_at(self, node: NodeId) -> float:
+        """When a member last answered on the link to it."""
+        link = self._links.get(node)
+        return -NEVER if link is None else link.answered_at
+
+    def untaken_s(self, node: NodeId, now: float) -> float:
+        """For how long a member has taken nothing of what lies on the link to it; 0 if it has all, or has no link."""
+        link = self._links.get(node)
+        return 0.0 if link is None else link.untaken_s(now)
+
     def links(self) -> list[tuple[str, int, int]]:
         """To whom there is a link, what waits for room on it, and what is under way."""
         return [(name, link.queued_bytes, link.in_flight) for name, link in self._links.items()]

@@ -2,8 +2,10 @@
 
 Each has one page under way at most, and asks for the next when there is room for it; a broker has a few of them under
 way at a time. Those that are at the same place of the same log share a page: the logger sends what any of their
-selectors matches, and each takes what matches its own. A logger that does not answer is asked once more, and then
-another one, from the positions on. A log that has no more is asked again soon, and then less and less often.
+selectors matches, and each takes what matches its own. A logger that the links show to be lost is not asked while there
+is another; a reader that waits for its answer goes on elsewhere at once, from the positions on. So does a reader whose
+logger has not even taken the question from its link for `QUIET_S`. Any other logger that does not answer is asked once
+more, and then another one. A log that has no more is asked again soon, and then less and less often.
 Loggers that keep a part of the streams each are read in turn (protocol/replay.py).
 """
 
@@ -32,12 +34,18 @@ PAGES_BYTES = 64 * 2**20
 """What those who read may have before them, all together: the more there are, the smaller are their pages."""
 ANSWER_S = 3.0
 TRIES_MAX = 2
+QUIET_S = 1.0
+"""A logger that takes nothing from its link for so long is given up, if another one answers."""
+LOOK_S = 0.1
+"""How often to look whether a logger that was asked is lost."""
 PAUSE_S = 0.01
 PAUSE_MAX_S = 0.5
 TROUBLE_S = 1.0
 SILENT_S = 30.0
 UNCOVERED_S = 5.0
 """A logger that may lack finished streams is read only if there is no other; so long, until it is asked again."""
+NEW_S = 0.2
+"""How often a logger is asked again that has just come and does not know the other loggers yet."""
 HELD_BYTES_MAX = 64 * 2**20
 NEVER = float("inf")
 
@@ -229,13 +237,20 @@ class Readings:
         """Those that can be asked now."""
         self.spread: Callable[[], bool] = lambda: False
         """Whether each of them keeps a part only, so that all are to be read."""
+        self.is_lost: Callable[[NodeId], bool] = lambda _: False
+        """Whether the link to a logger shows that it is gone or silent."""
+        self.untaken_s: Callable[[NodeId], float] = lambda _: 0.0
+        """For how long a logger has not taken what lies on the link to it."""
         self._readings: dict[int, Reading] = {}
+        self._look_at = NEVER
         self._asked: dict[int, tuple[float, NodeId, list[Reading], tuple[str, ...]]] = {}
         """Under way, by number: when it is too late for an answer, of whom, for whom, and their selectors."""
         self._silent: dict[NodeId, float] = {}
         """Loggers that did not answer, and until when they are not asked."""
         self._uncovered: dict[NodeId, float] = {}
         """Loggers that may lack finished streams, and until when others are preferred to them."""
+        self._new: dict[NodeId, float] = {}
+        """Loggers that have just come, and until when readers wait for them to know the others."""
         self._number = 0
         self.pages = 0
         self.failures = 0
@@ -272,21 +287,18 @@ class Readings:
         if not self._readings:
             return NEVER
         overdue = min((until for until, *_ in self._asked.values()), default=NEVER)
+        overdue = min(overdue, self._look_at)
         if len(self._asked) >= ASKED_MAX:
             return overdue
         return min((each.due_at for each in self._readings.values() if each.asked is None), default=overdue)
 
     def asks(self, now: float) -> Iterator[Consult]:
         """What to ask of whom now."""
-        for number, (until, logger, readings, _) in list(self._asked.items()):
-            if until <= now:
-                del self._asked[number]
-                if any(reading.tries + 1 >= TRIES_MAX for reading in readings):
-                    self._silent[logger] = now + SILENT_S
-                self._fail(readings, now, f"{logger} does not answer")
+        if self._asked:
+            self._give_up(now)
         if not self._readings or len(self._asked) >= ASKED_MAX:
             return
-        loggers = self.loggers()
+        loggers = self._reachable()
         if not loggers:
             for reading in self._readings.values():
                 if reading.due_at <= now:
@@ -298,6 +310,45 @@ class Readings:
             if len(self._asked) >= ASKED_MAX:
                 return
             yield self._ask(together, now)
+
+    def _give_up(self, now: float) -> None:
+        """Have readers go on elsewhere that wait in vain for the answer of a logger."""
+        look, lost = now >= self._look_at, dict[NodeId, None]()
+        if look:
+            self._look_at = now + LOOK_S
+            lost = {node: None for _, node, *_ in self._asked.values() if self._is_given_up(node, now)}
+        for number, (until, logger, readings, _) in list(self._asked.items()):
+            if logger in lost:
+                del self._asked[number]
+                for reading in readings:
+                    reading.tries = TRIES_MAX
+                self._fail(readings, now, f"{logger} is lost", 0.0)
+            elif until <= now:
+                del self._asked[number]
+                if any(reading.tries + 1 >= TRIES_MAX for reading in readings):
+                    self._silent[logger] = now + SILENT_S
+                self._fail(readings, now, f"{logger} does not answer")
+        if not self._asked:
+            self._look_at = NEVER
+
+    def _is_given_up(self, logger: NodeId, now: float) -> bool:
+        """Whether another logger should be asked than this one, which owes an answer."""
+        others = [node for node in self._reachable() if node != logger]
+        if not others:
+            return False
+        if self.is_lost(logger):
+            return True
+        # A logger that is busy with a long page still takes messages. If no other one answers, all get their full time.
+        answering = any(self._silent.get(node, now) <= now for node in others)
+        if answering and self.untaken_s(logger) >= QUIET_S:
+            self._silent[logger] = now + SILENT_S
+            return True
+        return False
+
+    def _reachable(self) -> Sequence[NodeId]:
+        """Loggers that no link shows to be lost; all of them if every one is."""
+        loggers = self.loggers()
+        return [node for node in loggers if not self.is_lost(node)] or loggers
 
     def _together(self, now: float, loggers: Sequence[NodeId]) -> list[list[Reading]]:
         """Those that are due, by where they are; who has waited longest first."""
@@ -343,6 +394,7 @@ class Readings:
         self._number += 1
         for reading in readings:
             reading.asked = self._number
+        self._look_at = min(self._look_at, now + LOOK_S)
         self._asked[self._number] = now + ANSWER_S, replay.logger, readings, selectors
         lacks = replay.lacks() if len(readings) == 1 else _lacks(readings)
         read = Read(
@@ -389,10 +441,15 @@ class Readings:
             return False  # every logger is read, and gives each finished stream that it holds
         if not page.uncovered:
             self._uncovered.pop(logger, None)
+            self._new.pop(logger, None)
             return False
         self._uncovered[logger] = now + UNCOVERED_S
-        if logger in self._preferred(self.loggers(), now):
-            return False
+        if logger in self._preferred(self._reachable(), now):
+            if logger not in page.uncovered or now >= self._new.setdefault(logger, now + UNCOVERED_S):
+                return False
+            for reading in readings:  # soon it knows which loggers were there before it, and can name them
+                reading.asked, reading.due_at = None, now + NEW_S
+            return True
         for reading in readings:
             reading.asked, reading.due_at = None, now
             reading.move()
@@ -403,14 +460,14 @@ class Readings:
         reading.tries = TRIES_MAX
         self._fail([reading], now, reason)
 
-    def _fail(self, readings: list[Reading], now: float, reason: str) -> None:
+    def _fail(self, readings: list[Reading], now: float, reason: str, pause_s: float = TROUBLE_S) -> None:
         self.failures += 1
         if self.failures & (self.failures - 1) == 0:
             _log.warning("reading from a logger, failure %d: %s", self.failures, reason)
         for reading in readings:
             reading.asked = None
             reading.tries += 1
-            reading.due_at = now + (TROUBLE_S if reading.tries > 1 else 0.0)
+            reading.due_at = now + (pause_s if reading.tries > 1 else 0.0)
             if reading.tries >= TRIES_MAX and reading.replay is not None:
                 reading.move()
 

@@ -117,6 +117,10 @@ class Clients(Protocol):
     journal: Journal
     order: Ordered | None
     interests: tuple[Interest, ...]
+    is_lost: Callable[[NodeId], bool]
+    untaken_s: Callable[[NodeId], float]
+    last_sign: Callable[[], float | None]
+    is_cut_off: bool
 
     def start(self, node: Node, name: str, incarnation: int, poll: Poll) -> None: ...
     def receive(self, now: float) -> Iterable[Input]: ...
@@ -295,6 +299,8 @@ class Runtime:
             found.append(f"failed: {self.failure!r}")
         elif self.status != "member":
             found.append(f"not a member of the mesh, but {self.status}")
+        if self.clients is not None and self.clients.is_cut_off:
+            found.append("cut off: no other member answers")
         if self.store is not None:
             found += [f"disk: {reason}" for reason in self.store.troubles()]
         if self.node.sender.bytes >= self.node._ctx.config.send_buffer_bytes_max:
@@ -333,6 +339,16 @@ class Runtime:
                 if kind := self._links.lost(member.node, heard_at, now):
                     found[member.node] = Lost(kind, now - heard_at, member.address)
         return found
+
+    def _is_lost(self, node: NodeId) -> bool:
+        """Whether the link to a member shows that it is lost; in the node's own thread."""
+        return self._links.lost(node, self.node.heard_at(node), time.monotonic()) is not None
+
+    def _last_sign(self) -> float | None:
+        """When any other member last gave a sign of life; None if there is none. In the node's own thread."""
+        others = self.node.membership.active
+        signs = (max(self.node.heard_at(node), self._links.answered_at(node)) for node in others)
+        return max(signs, default=None)
 
     def mesh(self) -> dict[str, Any]:
         """All members and consumers as this member sees them; in the node's own thread."""
@@ -406,6 +422,9 @@ class Runtime:
             if self.clients is not None:
                 self.clients.journal = self.telemetry.journal
                 self.clients.order = self.order
+                self.clients.is_lost = self._is_lost
+                self.clients.last_sign = self._last_sign
+                self.clients.untaken_s = lambda node: self._links.untaken_s(node, time.monotonic())
                 self.clients.start(self.node, self.name, self._incarnation, self._poll)
             self._feed(Start())
             self.telemetry.start(time.monotonic())

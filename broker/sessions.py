@@ -24,6 +24,7 @@ from gossamer.broker.counters import Counters
 from gossamer.broker.deliveries import Deliveries, Had
 from gossamer.broker.door import Door
 from gossamer.broker.durables import Durables
+from gossamer.broker.isolation import Isolation
 from gossamer.broker.journal import Journal
 from gossamer.broker.poll import Poll
 from gossamer.broker.session import ClientLimits, Session
@@ -155,6 +156,17 @@ class Sessions:
         """What the node is to be told when it is not busy telling us something."""
         self.order: Ordered | None = None
         """What orders the events of groups, if any has another order than each publisher's."""
+        self.is_lost: Callable[[NodeId], bool] = lambda _: False
+        """Whether the link to a member shows that it is lost."""
+        self.last_sign: Callable[[], float | None] = lambda: None
+        """When any other member last gave a sign of life; None if there is none."""
+        self.is_cut_off = False
+        """No other member answers, though there are some."""
+        self._isolation = Isolation()
+        self._sent_away: dict[str, None] = {}
+        """Clients that were told to go elsewhere since this broker is cut off. Those that return stay."""
+        self.untaken_s: Callable[[NodeId], float] = lambda _: 0.0
+        """For how long a member has not taken what lies on the link to it."""
         self._parked: list[tuple[Session, Subscribe]] = []
         """Those who wait until their group's events come in its order."""
         self._handlers: dict[type, Callable[[Session, Any], Iterable[Input]]] = {
@@ -181,6 +193,8 @@ class Sessions:
             self.deliveries.catching_up.replays = self.order.replay
         self.deliveries.catching_up.has_loggers = lambda: node.membership.has_loggers
         self.deliveries.catching_up.readings.loggers = self._loggers
+        self.deliveries.catching_up.readings.is_lost = self.is_lost
+        self.deliveries.catching_up.readings.untaken_s = self.untaken_s
         self.deliveries.catching_up.readings.spread = lambda: node.placement.spread
         deliveries = self.deliveries
         self._pressure = back_pressure(
@@ -247,6 +261,29 @@ class Sessions:
             frame = encode(Farewell("the broker is leaving"))
             for session in list(self._sessions.values()):
                 session.send(frame)
+
+    def _note_isolation(self, now: float) -> None:
+        """Send clients elsewhere when this broker is cut off from all other members."""
+        if self._isolation.look(now, self.last_sign()) is self.is_cut_off:
+            return
+        self.is_cut_off = not self.is_cut_off
+        told = {"event": "cut-off" if self.is_cut_off else "reached"}
+        if self.is_cut_off:
+            _log.warning("cut off: no other member answers; clients are sent elsewhere", extra={"fields": told})
+            for session in list(self._sessions.values()):
+                if session.welcomed:
+                    self._send_away(session)
+        else:
+            _log.info("other members answer again", extra={"fields": told})
+            self._sent_away.clear()
+
+    def _send_away(self, session: Session) -> None:
+        """Have a client try its other brokers; once, since one that comes back has found none."""
+        if session.client not in self._sent_away:
+            if len(self._sent_away) >= 2 * self.limits.sessions_max:
+                del self._sent_away[next(iter(self._sent_away))]
+            self._sent_away[session.client] = None
+            session.send(encode(Farewell("the broker is cut off from the other members", True)))
 
     def close(self, linger_s: float = 0.0) -> None:
         self._door.close(linger_s)
@@ -436,6 +473,8 @@ class Sessions:
             first, last, group.order, self.interests, limits.purge_patience_s, group.purging, group.backpressure,
         )  # fmt: skip
         session.send(encode(welcome))
+        if self.is_cut_off:
+            self._send_away(session)
         self._tell("client %s is here", "client-in", session)
         self._note(session, "opened")
         self._published[session] = None
@@ -678,6 +717,7 @@ class Sessions:
             if positions != self._held:
                 self._held = positions
                 yield Hold(positions)
+        self._note_isolation(now)
         self._publishers.refresh()
         self._door.on_tick(now)
         self._tell_who_waits_for_numbers(now)

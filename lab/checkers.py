@@ -207,6 +207,8 @@ class Checker(Observer):
         life = self.lives[node]
         self._in_order(life, skip.stream, skip.first, skip.last)
         life.skipped.setdefault(skip.stream, IntervalSet()).add(skip.first, skip.last)
+        if skip.reason == "collected":
+            self._existed(node, skip)
         for event, published in self._events_of(skip.stream, skip.first, skip.last):
             if skip.reason == "void":
                 self._may_be_void(node, event, published)
@@ -216,6 +218,12 @@ class Checker(Observer):
                 raise Violation("no acknowledged event lost", f"{node} gave up {event}, which was acknowledged", event)
             elif skip.reason == "collected" and self._is_kept_for(life, event, published, at_s):
                 raise Violation("collected unseen", f"{node} was told that {event} is gone, which is owed to it", event)
+
+    def _existed(self, node: str, skip: Skip) -> None:
+        """Sequence numbers that never carried an event are void, and not loss."""
+        for seq in range(skip.first, skip.last + 1):
+            if (event := EventId(skip.stream, seq)) not in self.events:
+                raise Violation("void is not loss", f"{node} was told that {event} is gone, which never was", event)
 
     def _is_kept_for(self, life: Life, event: EventId, published: Published, at_s: float) -> bool:
         """A logger that comes late takes what is left; everyone else is owed what was published in its time. But who

@@ -115,7 +115,6 @@ class Storage:
         if last <= stream.collected:
             return
         stream.collected = last
-        stream.void.remove(0, last)
         place = bisect_left(stream.packets, last + 1, key=_last)
         del stream.packets[:place]
         if stream.packets and stream.packets[0].first <= last:
@@ -222,12 +221,10 @@ class Storage:
         stream = self._streams.get(stream_id)
         if stream is None:
             return -1
-        here = IntervalSet(
-            [*((packet.first, packet.last) for packet in stream.packets), *stream.void.ranges()]
-        ).ranges()
-        if here and here[0][0] <= stream.collected + 1:
-            return max(here[0][1], stream.collected)
-        return stream.collected
+        here = IntervalSet([*((packet.first, packet.last) for packet in stream.packets), *stream.void.ranges()])
+        if stream.collected >= 0:
+            here.add(0, stream.collected)
+        return here.run(0) if 0 in here else -1
 
     def _stream(self, stream_id: StreamId) -> _Stream:
         return self._streams.setdefault(stream_id, _Stream())

@@ -381,8 +381,7 @@ class Store:
         stream = self._stream(name)
         stream.collected = last
         stream.stored.remove(0, last)
-        stream.void.remove(0, last)
-        self._staged.collected[name] = self._staged.voids[name] = None
+        self._staged.collected[name] = None  # its voids stay known: readers must not take them for collected events
         self._forget_if_over(name)
 
     def commit(self) -> None:

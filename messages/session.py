@@ -349,9 +349,11 @@ class Pong(_Message, frozen=True, tag=41):
 
 
 class Farewell(_Message, frozen=True, tag=42):
-    """The broker is about to end: find another."""
+    """The broker is about to end, or is cut off from the mesh: find another."""
 
     reason: Annotated[str, Meta(max_length=4_096)]
+    stays: bool = False
+    """The broker goes on: a client that knows no other broker had better stay."""
 
 
 FromClient = Hello | Publish | Subscribe | Unsubscribe | Taken | Credit | Ping | Goodbye

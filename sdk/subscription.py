@@ -58,6 +58,8 @@ broker sees it read."""
 CHUNK_S = 0.01
 """How long the application should be busy with what it takes at a time."""
 CHUNK_MAX = 1_024
+GROWTH = 4
+"""A full batch of an application that is behind is followed by one so many times as large, if that pays."""
 QUEUE_BYTES_MAX = 2**40
 END_S = 2.0
 """How long to wait until the loggers know where a durable subscription was left."""
@@ -195,6 +197,8 @@ class Subscription:
         self._unyielding = 0
         """How many were taken since other tasks could run."""
         self._chunk = 1
+        self._batch = (0, 0.0)
+        """Size of the last full batch that `batches()` handed out, and the seconds that the application spent on it."""
         self._took_at = self._credited_at = 0.0
         self._passed = 0
         self._delivered = self._left = self._lost = 0
@@ -233,7 +237,10 @@ class Subscription:
         return said
 
     async def batches(self) -> AsyncIterator[list[Said]]:
-        """What is there, several events at a time: less work for each.
+        """Hand out waiting events several at a time: less work for each.
+
+        A batch has at most `buffer` events, or 1,024 if that is more. Batches grow while more events wait and the
+        application pays for a batch rather than for each event in it.
 
         async for batch in sub.batches():
             print(len(batch), batch[0].attributes)
@@ -242,7 +249,7 @@ class Subscription:
         while True:
             if not self._current:
                 try:
-                    await self._fill()
+                    await self._fill(self._next_batch)
                 except StopAsyncIteration:
                     return
             with self._lock:
@@ -354,12 +361,13 @@ class Subscription:
                 self._in_hand = []
             self._wake()
 
-    async def _fill(self) -> None:
-        """Wait until there is something, and take it."""
+    async def _fill(self, enlarge: Callable[[int, float], int] | None = None) -> None:
+        """Wait until there is something, and take it; `enlarge` may ask for more than the application's pace does."""
         self._in_hand = []
         if self._passed:  # the time that other tasks take is not its own
-            busy_s = max(time.monotonic() - self._took_at, 1e-6)
-            self._chunk = max(1, min(4 * self._chunk, CHUNK_MAX, int(self._passed * CHUNK_S / busy_s)))
+            busy_s = max(self._clock() - self._took_at, 1e-6)
+            chunk = max(1, min(4 * self._chunk, CHUNK_MAX, int(self._passed * CHUNK_S / busy_s)))
+            self._chunk = chunk if enlarge is None else max(chunk, enlarge(self._passed, busy_s))
             self._passed = 0
         if self._unyielding >= YIELD_EVENTS:
             self._unyielding = 0
@@ -378,12 +386,32 @@ class Subscription:
             self._unyielding = 0
             await waiter
 
+    def _next_batch(self, count: int, busy_s: float) -> int:
+        """Size of the next batch, after one of `count` events that kept the application busy for `busy_s`.
+
+        An application may pay for a batch (a commit, a request) as well as for each event in it. If the payment for
+        the batch is the larger one, `GROWTH` times as many events take less than twice as long: the next batch is
+        larger. Otherwise larger batches would only make events wait in the application's hands, where none is purged.
+        """
+        if count < self._chunk:
+            return self._chunk  # nothing more waited
+        before, before_s = self._batch
+        self._batch = count, min(busy_s, before_s) if count == before else busy_s
+        if not before or (count != before and min(count, before) * GROWTH > max(count, before)):
+            pays = True  # too alike to compare
+        elif count < before:
+            pays = 2 * busy_s > before_s
+        else:
+            pays = busy_s < 2 * before_s
+        return min(GROWTH * count, max(CHUNK_MAX, self._buffer)) if pays else max(1, count // GROWTH)
+
     def _take(self) -> bool:
-        self._took_at = time.monotonic()
+        self._took_at = self._clock()
         said: Sequence[Said] = ()
         with self._lock:
-            while not said and (self._inbox or self._queued):
-                said = self._applied(*self._taken(self._chunk))
+            while len(said) < self._chunk and (self._inbox or self._queued):
+                next_said = self._applied(*self._taken(self._chunk - len(said)))
+                said = [*said, *next_said] if said else next_said
             if self._undone is not None:
                 self._undone |= {each.id: None for each in said if isinstance(each, Event | Commit) and each.id}
             self._current.extend(said)

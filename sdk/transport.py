@@ -670,8 +670,9 @@ class Transport:
                 self._on_welcomed(welcome, time.monotonic())
             case Refusal() as refusal:
                 self._on_refusal(refusal)
-            case Farewell():
-                self._reopen()
+            case Farewell(stays=stays):
+                if not stays or len(self._urls) > 1:
+                    self._reopen()
             case Pong():
                 pass
 

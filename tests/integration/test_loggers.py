@@ -1,6 +1,8 @@
 """Several loggers: how many make an event logged, and how one that was down comes to have what it missed."""
 
 import asyncio
+import os
+import signal
 
 import pytest
 
@@ -98,6 +100,17 @@ def test_replay_names_a_dead_logger_whose_streams_were_not_copied(mesh):
     found, gaps = read_all(b1.url, 5)
     assert found == []
     assert gaps == ["finished streams of K may be missing: not copied yet, and not reachable"]
+
+
+def test_replay_does_not_wait_for_a_dead_or_paused_logger(mesh):
+    b1, _, second = started(mesh)
+    publish(b1.url, 50)
+    for end in (lambda: os.kill(second.pid, signal.SIGSTOP), second.kill):
+        end()
+        for _ in range(4):  # brokers read their loggers by turns
+            found, gaps = read_all(b1.url, 50)
+            assert (sorted(found), gaps) == (list(range(50)), [])
+    assert "does not answer" not in b1.errors()
 
 
 def is_retired(mesh, name, stream):

@@ -1,6 +1,7 @@
 """Publishers with a name: one stream across restarts and brokers, and with a spool nothing is lost or doubled."""
 
 import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,49 @@ def test_a_publisher_that_is_killed_again_and_again(mesh, tmp_path, spooled):
         for life, last in kept.items():
             assert set(range(1_000_000 * life, last + 1)) <= set(found)
         assert found[-1] == 9_000_000
+
+
+def test_numbers_that_a_killed_publisher_left_unused_are_no_loss(mesh, tmp_path):
+    settings = mesh.folder / "gossamer.toml"
+    settings.write_text(settings.read_text() + "block_seqs = 5000\nretain_s = 0.1\n")
+    address = mesh.address()
+    b1 = mesh.broker("b1", mesh=address).ready()
+    logger = mesh.logger("L", address).ready()
+    path = tmp_path / "told"
+    path.touch()
+    publisher = mesh.script(SCRIPT, b1.url, "feed", "", "0", str(path)).ready()
+    until(lambda: told(path, "logged").get(0, 0) > 10, "some to be logged")
+    publisher.kill()
+
+    async def main():
+        async with gossamer.connect(b1.url, publisher="feed", timeout=PATIENCE_S) as client:
+            first = await client.publish({"n": 9_000_000}, ack="logged")
+            last = await client.publish({"n": 9_000_001}, ack="logged")
+            until(lambda: collected(mesh, "L", "default/feed") >= last.seq, "all to be collected")
+            logger.terminate()
+            mesh.logger("L", address).ready()
+            sub = await client.subscribe("", start={"default/feed": 0}, notices=True, buffer=10_000)
+            going_on = asyncio.create_task(publish_on(client, 9_000_002))  # the first of them may be collected, too
+            gaps = []
+            while not isinstance(said := await anext(sub), gossamer.Event):
+                gaps.append(said)
+            going_on.cancel()
+            return first.seq, gaps, said, sub.stats.lost
+
+    first, gaps, said, lost = run(main)
+    assert said.attributes["n"] >= 9_000_002
+    assert {gap.reason for gap in gaps} == {"collected"}
+    assert lost == sum(gap.last - gap.first + 1 for gap in gaps)
+    assert lost < first, "not all numbers before the second life were used"
+
+
+async def publish_on(client, first):
+    for n in itertools.count(first):
+        await client.publish({"n": n})
+        await asyncio.sleep(0.05)
+
+
+def collected(mesh, name, stream):
+    with mesh.store(name, copy=f"copy-{name}") as store:
+        found = store.stored().streams.get(stream)
+        return -1 if found is None else found.collected

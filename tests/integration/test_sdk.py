@@ -234,6 +234,24 @@ def test_batches_hand_out_what_is_there(broker):
     run(main)
 
 
+def test_an_application_that_pays_for_each_batch_gets_the_final_state_in_few_batches(broker):
+    async def main():
+        async with gossamer.connect(broker.url) as client:
+            sub = await client.subscribe("", policy="none", buffer=2_000)
+            for n in range(5_000):
+                await client.publish({"n": n}, key=f"k{n % 1_000}")
+            state, batches = {}, 0
+            async for batch in sub.batches():
+                state |= {event.key: event.attributes["n"] for event in batch}
+                batches += 1
+                await asyncio.sleep(0.02)
+                if len(state) == 1_000 and min(state.values()) == 4_000:
+                    break
+            assert batches < 100
+
+    run(main)
+
+
 def test_a_cloudevent_is_published_and_comes_back(broker):
     cloudevent = {
         "specversion": "1.0", "id": "A-1", "source": "/exchange", "type": "quote", "partitionkey": "IBM",

@@ -81,6 +81,9 @@ class Run:
         catching_up.has_loggers = lambda: True
         catching_up.readings.spread = lambda: replicas is not None
         catching_up.readings.loggers = lambda: [name for name, each in self.loggers.items() if each.alive]
+        links = random.Random(f"links {seed}")  # their evidence may be wrong, either way
+        catching_up.readings.is_lost = lambda _: links.random() < 0.1
+        catching_up.readings.untaken_s = lambda _: 2.0 if links.random() < 0.1 else 0.0
         self.annotators = {name: Annotator(name) for name in ("default/~a-1.0", "default/~a-1.1", "default/~b-1.0")}
         self.contents: dict[str, list[Content | None]] = {name: [] for name in self.annotators}
         """What each stream has, None for what is void."""

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from gossamer.lab.storage import Storage
 from gossamer.messages.ids import named_stream
 from gossamer.messages.wire import (
     PACKETS_MAX,
@@ -202,6 +203,18 @@ def test_only_what_was_collected_is_gone_and_what_is_void_is_told_as_such():
     assert bench.recover(span(1, 9)) == [
         Send(("c",), Gone((Span(S, ((1, 2), (4, 5))),), False)),
         Send(("c",), Gone((span(3, 3),), True)),
+    ]
+
+
+def test_void_numbers_are_told_as_void_after_collection_and_a_restart():
+    storage = Storage()
+    storage.apply([packet(0, 2), Void(span(3, 9_999)), packet(10_000, 10_001)])
+    storage.collect(S, 10_001)
+    bench = Bench(storage.stored())
+    bench.logger.start()
+    assert bench.recover(span(1, 10_005)) == [
+        Send(("c",), Gone((Span(S, ((1, 2), (10_000, 10_001))),), False)),
+        Send(("c",), Gone((span(3, 9_999),), True)),
     ]
 
 
