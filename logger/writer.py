@@ -125,6 +125,10 @@ class Writer:
         """What is wrong with the disk, while something is."""
         return [reason for reason in (self.trouble, self.keeper.trouble) if reason is not None]
 
+    def warnings(self) -> list[str]:
+        """What an operator should know of the store, though it works."""
+        return []
+
     def close(self) -> None:
         """Write what was asked for, unless the disk does not let us, and let go of the store."""
         self.reader.close()
