@@ -317,7 +317,7 @@ class Runtime:
         """What an operator should know of this member, though it does its work."""
         found = [] if self.store is None else [f"disk: {reason}" for reason in self.store.warnings()]
         if (behind := self._behind()) and self._has_other_logger():
-            found.append(f"{behind}, and asks the other loggers for them")
+            found.append(f"{behind}, and asks other members for them")
         return found
 
     def _overdue(self, streams: int, silent: tuple[NodeId, ...]) -> str:

@@ -297,6 +297,8 @@ class Sender:
         for span in beyond:
             outgoing = self.streams.get(span.stream)
             if outgoing is not None:
+                if not span.ranges:
+                    continue
                 outgoing.beyond[sender] = IntervalSet(span.ranges)
                 self._free(outgoing)
                 ended += self._ended(outgoing)
@@ -304,6 +306,8 @@ class Sender:
             outgoing = self.streams.get(position.stream)
             if outgoing is not None and not position.passing and position.last > outgoing.acks.get(sender, -1):
                 outgoing.acks[sender] = position.last
+                if outgoing.beyond and sender in outgoing.beyond and outgoing.beyond[sender].last() <= position.last:
+                    del outgoing.beyond[sender]
                 outgoing.began[sender] = position.start
                 self._free(outgoing)
                 ended += self._ended(outgoing)

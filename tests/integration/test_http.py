@@ -196,7 +196,7 @@ def test_logger_that_is_behind_warns_while_another_logger_may_have_the_events(tm
         (member,) = json.loads(body)["members"]
         reason = "behind: lacks 8 events of 2 streams"
         assert (code, json.loads(body)["status"], member["trouble"]) == (200, "warning", [])
-        assert member["warnings"] == [f"{reason}, and asks the other loggers for them"]
+        assert member["warnings"] == [f"{reason}, and asks other members for them"]
         metrics = get(f"{monitor.url}/metrics")[1]
         assert sample(metrics, "gossamer_streams_behind", node="L") == 2
         assert sample(metrics, "gossamer_events_lacking", node="L") == 8
