@@ -49,7 +49,9 @@ _NOTE = """
 """
 _DROP = """
     WITH gone (low, high) AS (VALUES {})
-    DELETE FROM {} WHERE id IN (SELECT rows.id FROM gone CROSS JOIN {} AS rows WHERE rows.id BETWEEN gone.low AND gone.high)
+    DELETE FROM {} WHERE id IN (
+        SELECT made.id FROM gone CROSS JOIN {} AS made WHERE made.id BETWEEN gone.low AND gone.high
+    )
 """
 _KEEP_DERIVED = """
     INSERT INTO meta (name, value) VALUES ('derived', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value

@@ -202,7 +202,10 @@ class LoggerRole:
     def beyond(self, stream: StreamId) -> tuple[Range, ...]:
         """The newest ranges on disk after the first gap of a stream; almost always none."""
         log = self.logs.get(stream)
-        return () if log is None or not log.is_behind else tuple(log.beyond()[-BEYOND_MAX:])
+        if log is None or not log.is_behind:
+            return ()
+        # Of thousands of ranges only the newest are looked at: this is asked with every acknowledgement.
+        return tuple(part for part in log.committed.newest(BEYOND_MAX) if part[0] > log.prefix)
 
     def has_on_disk(self, stream: StreamId, first: int, last: int) -> bool:
         """Whether a logger that lacks earlier events has this span on disk."""

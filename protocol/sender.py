@@ -296,9 +296,7 @@ class Sender:
         ended: tuple[Beat, ...] = ()
         for span in beyond:
             outgoing = self.streams.get(span.stream)
-            if outgoing is not None:
-                if not span.ranges:
-                    continue
+            if outgoing is not None and span.ranges:
                 outgoing.beyond[sender] = IntervalSet(span.ranges)
                 self._free(outgoing)
                 ended += self._ended(outgoing)
