@@ -77,6 +77,7 @@ def _measure(families: Family, runtime: Runtime) -> None:
     _gauge(families, "member", OF, of, runtime.status == "member")
     _gauge(families, "members", OF, of, sum(member.status == "member" for member in runtime.members))
     _gauge(families, "trouble", OF, of, len(runtime.trouble()))
+    _gauge(families, "warnings", OF, of, len(runtime.warnings()))
     _gauge(families, "info", (*OF, "version"), [*of, gossamer_version()], 1)
     for link in links_of(runtime):
         _gauge(families, "link_queued_bytes", (*OF, "peer"), [*of, link["peer"]], link["queued_bytes"])

@@ -66,11 +66,10 @@ class Monitor:
         return _json(200, {"gossamer": gossamer_version(), "members": members, "pages": about})
 
     def _health(self) -> Page:
-        members = [
-            {"node": runtime.name, "role": runtime.role, "trouble": _trouble(runtime)} for runtime in self._runtimes
-        ]
-        healthy = not any(member["trouble"] for member in members)
-        return _json(200 if healthy else 503, {"status": "ok" if healthy else "trouble", "members": members})
+        members = [{"node": runtime.name, "role": runtime.role, **_health(runtime)} for runtime in self._runtimes]
+        states = [state for state in ("trouble", "warnings") if any(member[state] for member in members)]
+        status = {"trouble": "trouble", "warnings": "warning"}[states[0]] if states else "ok"
+        return _json(503 if status == "trouble" else 200, {"status": status, "members": members})
 
     def _metrics(self) -> Page:
         # Here, because a tenth of a second is too much for who never asks.
@@ -94,11 +93,11 @@ class Monitor:
         return _json(200, {"expelled": node})
 
 
-def _trouble(runtime: Runtime) -> list[str]:
+def _health(runtime: Runtime) -> dict[str, list[str]]:
     try:
-        return runtime.ask(runtime.trouble, HEALTH_S)
+        return runtime.ask(lambda: {"trouble": runtime.trouble(), "warnings": runtime.warnings()}, HEALTH_S)
     except GossamerError as error:
-        return [str(error)]
+        return {"trouble": [str(error)], "warnings": []}
 
 
 def _json(code: int, told: object) -> Page:

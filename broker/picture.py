@@ -39,7 +39,7 @@ SHOWN = (
     "streams_incomplete", "send_buffer_bytes", "links_queued_bytes", "events_published", "events_delivered",
     "events_stored", "events_lost", "fallen_behind", "repaired_gossip", "repaired_logger", "client_errors",
     "peer_errors", "refusals", "publishers_waiting", "subscriptions_blocking", "subscriptions_excused",
-    "store_commits", "store_lag_packets", "interests", "interests_hash",
+    "streams_behind", "events_lacking", "store_commits", "store_lag_packets", "interests", "interests_hash",
 )  # fmt: skip
 """What is shown of a member, as far as it has it."""
 LASTING = ("role", "version", "orders", "mesh", "url", "http", "interests", "interests_hash")
@@ -134,6 +134,13 @@ class Picture:
         _compare_orders(list(found.values()))
         return [found[name] for name in sorted(found)]
 
+    def trouble_of(self, node: NodeId) -> str:
+        """The first trouble of a member, by its last sample; nothing if it told of none."""
+        for event in self._of("sample"):
+            if event.attributes["node"] == node and (told := event.attributes["trouble"]):
+                return str(told[0])  # type: ignore[index]
+        return ""
+
     def _lost_to(self, found: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
         """The members that others cannot reach, by what those told last; of those that are heard of themselves."""
         lost_to: dict[str, list[str]] = {}
@@ -172,6 +179,7 @@ class Picture:
         return {
             "healthy": not trouble,
             "trouble": trouble,
+            "warnings": [f"{each['node']}: {reason}" for each in members for reason in each.get("warnings", ())],
             "totals": {
                 "brokers": sum(member.get("role") == "broker" for member in members if member["node"] in here),
                 "loggers": sum(member.get("role") == "logger" for member in members if member["node"] in here),
@@ -203,6 +211,8 @@ def _member(event: Event, now_ns: int, record: Member | None) -> dict[str, Any]:
     found: dict[str, Any] = {"node": said["node"], "age_s": round(age_s, 1)}
     found |= {name: said[name] for name in SHOWN if name in said}
     found["trouble"] = list(said.get("trouble") or ())  # type: ignore[arg-type]
+    warnings = said.get("warnings")
+    found["warnings"] = list(warnings) if isinstance(warnings, list) else []
     if record is not None and record.status != "member":
         found["status"] = record.status
         found["trouble"].append(f"is {record.status}")

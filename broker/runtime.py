@@ -72,6 +72,8 @@ WAITS_S = 2.0
 """So often a logger that is to leave looks what it waits for."""
 PEERS_S = 1.0
 """A member that none of its peers has answered for so long says so."""
+OVERDUE_S = 5.0
+"""An event that the loggers have not acknowledged for this long puts its broker in trouble."""
 MEASURE_S = 0.01
 """Latencies are measured of one event in so long."""
 OUT = ("outside", "disconnected", "joining")
@@ -103,6 +105,9 @@ class Store(Protocol):
     def compact(self, safe: Mapping[StreamId, int]) -> None: ...
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
+
+    def warnings(self) -> list[str]:
+        """What an operator should know of the store, though it works."""
 
     def figures(self) -> Mapping[str, int]:
         """What it has done, and how far it is, for telemetry."""
@@ -303,11 +308,45 @@ class Runtime:
             found.append("cut off: no other member answers")
         if self.store is not None:
             found += [f"disk: {reason}" for reason in self.store.troubles()]
+        streams, silent = self.node.sender.overdue(time.monotonic() - OVERDUE_S)
         if self.node.sender.bytes >= self.node._ctx.config.send_buffer_bytes_max:
             found.append("publishers wait: the loggers do not keep up")
+        if streams and self.store is None:
+            found.append(self._overdue(streams, silent))
+        if (behind := self._behind()) and not self._has_other_logger():
+            found.append(f"{behind}, and no other logger is connected")
         if self.order is not None and self.status == "member":
             found += self.order.trouble()
         return found
+
+    def warnings(self) -> list[str]:
+        """What an operator should know of this member, though it does its work."""
+        found = [] if self.store is None else [f"disk: {reason}" for reason in self.store.warnings()]
+        if (behind := self._behind()) and self._has_other_logger():
+            found.append(f"{behind}, and asks other members for them")
+        return found
+
+    def _overdue(self, streams: int, silent: tuple[NodeId, ...]) -> str:
+        """The loggers that do not acknowledge, each with its trouble as far as it is known here."""
+        lost = self.lost()
+        reasons = [lost[node].reason if node in lost else self.picture.trouble_of(node) for node in silent]
+        named = [f"{node} ({reason})" if reason else node for node, reason in zip(silent, reasons, strict=True)]
+        oldest_s = self.node.sender.oldest_s(time.monotonic())
+        of = f"the oldest of {streams} stream{'s' * (streams != 1)} for {oldest_s:.0f} s"
+        return f"publishers wait, {of}: not acknowledged by {', '.join(named) or 'enough loggers'}"
+
+    def _behind(self) -> str:
+        lacking = self.node.lacking()
+        if not lacking:
+            return ""
+        events, streams = sum(lacking.values()), len(lacking)
+        return f"behind: lacks {events} event{'s' * (events != 1)} of {streams} stream{'s' * (streams != 1)}"
+
+    def _has_other_logger(self) -> bool:
+        """Whether another logger is connected, or this is the only one there is."""
+        loggers, lost = self.node.membership.loggers, self.lost()
+        active = self.node.membership.active
+        return not loggers or any(node in active and node not in lost for node in loggers)
 
     def expel(self, node: NodeId) -> None:
         """Say for its operator that a member will never return; `UsageError` if it is unknown, or not lost."""

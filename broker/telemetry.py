@@ -188,6 +188,7 @@ class Telemetry:
             "members_count": len(known),
             "members_lost": self._lost,
             "trouble": [reason[:TEXT_MAX] for reason in runtime.trouble()],
+            "warnings": [reason[:TEXT_MAX] for reason in runtime.warnings()],
             "changes_untold": self.journal.untold,
             "loop_busy": round(min(1.0, (runtime.busy_s - self._busy_s) / elapsed_s), 4),
         }
@@ -277,6 +278,7 @@ def figures(runtime: "Runtime") -> dict[str, int]:
         "held_bytes": node.receiver.held_bytes,
         "gossip_buffer_bytes": node.buffer.bytes,
         "send_buffer_bytes": node.sender.bytes,
+        "unlogged_oldest_ms": int(1e3 * node.sender.oldest_s(time.monotonic())),
         "links_queued_bytes": runtime.queued_bytes,
         "links_waiting_events": sum(events for events, _ in waiting),
         "links_waiting_bytes": sum(size for _, size in waiting),
@@ -294,6 +296,8 @@ def figures(runtime: "Runtime") -> dict[str, int]:
     if runtime.clients is not None:
         found |= runtime.clients.figures()
     if runtime.store is not None:
+        lacking = node.lacking()
+        found |= {"streams_behind": len(lacking), "events_lacking": sum(lacking.values())}
         found |= {f"store_{name}": value for name, value in runtime.store.figures().items()}
     return found
 

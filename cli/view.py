@@ -195,6 +195,7 @@ def render(found: dict[str, Any], console: Console, addresses: bool = False) -> 
     if found.get("waits"):
         parts.append(_waits(found["waits"]))
     parts += [Text(reason, style="red") for reason in found["trouble"]]
+    parts += [Text(reason, style="yellow") for reason in found.get("warnings", ())]
     return Group(*parts)
 
 

@@ -8,8 +8,10 @@ nothing and doubles nothing. All of it can be made again from the packets.
 transaction count once its commit is there; of the commits of a stream the last stands for all.
 """
 
+import time
 from collections.abc import Iterable
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -30,8 +32,12 @@ PIECE_BYTES = 256 * 1024
 BEHIND_BYTES = 2**20
 """A piece when there is more to come: whoever writes that much waits for the disk anyway."""
 
+NEWEST_ROWS = 256
+"""Keys in one statement. The driver gives the interpreter away with each statement, and waits to have it back while the
+node is at work: 500 keys one by one took seconds."""
+
 _KEEP_NEWEST = """
-    INSERT INTO newest (scope, kind, key, "group", place, stream, seq, id, deleted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO newest (scope, kind, key, "group", place, stream, seq, id, deleted) VALUES {}
     ON CONFLICT (scope, kind, key) DO UPDATE SET place = excluded.place, stream = excluded.stream, seq = excluded.seq,
                                                  id = excluded.id, deleted = excluded.deleted
     WHERE (excluded.place, excluded.stream, excluded.seq) > (newest.place, newest.stream, newest.seq)
@@ -40,6 +46,12 @@ _FIND_NEWEST = "SELECT place, stream, seq FROM newest WHERE scope = ? AND kind =
 _NOTE = """
     INSERT INTO obsolete (stream, seq, by_stream, by_seq) VALUES (?, ?, ?, ?)
     ON CONFLICT (stream, seq) DO UPDATE SET by_stream = excluded.by_stream, by_seq = excluded.by_seq
+"""
+_DROP = """
+    WITH gone (low, high) AS (VALUES {})
+    DELETE FROM {} WHERE id IN (
+        SELECT made.id FROM gone CROSS JOIN {} AS made WHERE made.id BETWEEN gone.low AND gone.high
+    )
 """
 _KEEP_DERIVED = """
     INSERT INTO meta (name, value) VALUES ('derived', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
@@ -66,6 +78,8 @@ class Deriving:
         self.number: int | None = None
         """Up to here it is done; None: not known, it is read from the database."""
         self._behind = False
+        self.late_s = 0.0
+        """How long after it was logged the first packet of the last piece was done."""
         self.notes = False
         """Whether it is noted what may be obsolete, to be compacted (logger/compacting.py)."""
         self.events = 0
@@ -94,6 +108,8 @@ class Deriving:
                     self.spoilt += packet.count
             self._write({"id": []}, [], {}, {}, page.last)
         self.number = page.last
+        if page.rows:
+            self.late_s = max(0.0, (time.time_ns() - page.rows[0][1]) / 1e9)
         return True
 
     def rebuild(self) -> None:
@@ -106,10 +122,11 @@ class Deriving:
         self.number = 0
 
     def drop(self, connection: Connection, ranges: Iterable[tuple[int, int]]) -> None:
-        """The packets with these numbers are gone, and so is what was made from them."""
-        for first, last in ranges:
-            for table in DERIVED:
-                connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE id BETWEEN ? AND ?", ids_of(first, last))
+        """The packets with these numbers are gone, and so is what was made from them. One statement a table, as above:
+        the writer waits meanwhile."""
+        gone = ", ".join("({}, {})".format(*ids_of(*each)) for each in ranges)
+        for table in DERIVED if gone else ():
+            connection.exec_driver_sql(_DROP.format(gone, table.name, table.name))
 
     def _make(self, packets: Iterable[Logged], last: int) -> None:
         found: Columns = {name: [] for name in COLUMNS}
@@ -151,7 +168,10 @@ class Deriving:
                 if kept:
                     if self.notes:
                         _note_replaced(connection, newest, noted)
-                    connection.exec_driver_sql(_KEEP_NEWEST, kept)
+                    for at in range(0, len(kept), NEWEST_ROWS):
+                        piece = kept[at : at + NEWEST_ROWS]
+                        statement = _KEEP_NEWEST.format(", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(piece)))
+                        connection.exec_driver_sql(statement, tuple(chain.from_iterable(piece)))
                 if self.notes and noted:
                     connection.exec_driver_sql(_NOTE, [(*older, *newer) for older, newer in noted.items()])
                 connection.exec_driver_sql(_KEEP_DERIVED, (str(last),))

@@ -23,6 +23,8 @@ REST_S = 0.2
 RETRY_S = 1.0
 SWEEP_S = 1.0
 COMPACT_S = 5.0
+LATE_S = 10.0
+"""Events that are derived later than this after they were logged are a warning."""
 SWEEP_PACKETS = 512
 """Deleted at a time."""
 
@@ -34,7 +36,7 @@ _ARCHIVED = "SELECT value FROM meta WHERE name = 'archived'"
 _KEEP_ARCHIVED = """
     INSERT INTO meta (name, value) VALUES ('archived', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
-_DROP_PACKETS = "DELETE FROM packets WHERE number BETWEEN ? AND ? AND stream = ?"
+_DROP_PACKETS = "DELETE FROM packets WHERE number IN ({})"
 _KEEP_SWEPT = "UPDATE collected SET swept = ? WHERE stream = ?"
 
 _log = logging.getLogger("gossamer.logger")
@@ -71,6 +73,7 @@ class Keeper:
         self._collected = True
         """There may be something to sweep."""
         self._swept_at = 0.0
+        self._is_late = False
         self._thread = threading.Thread(target=self._run, name="gossamer keeper", daemon=True)
         self.trouble: str | None = None
 
@@ -98,6 +101,7 @@ class Keeper:
                 self.deriving.rebuild()  # nothing was noted of what is there
             self._compacted_at = time.monotonic()
         while not self._closing and self.deriving.step():
+            self._watch_lag()
             self._sweep_if_due()
             self._database.reclaim(self._engine)
         if self.archive is not None and self._is_hour_over():
@@ -174,6 +178,16 @@ class Keeper:
         while not self._closing and (left_s := until - time.monotonic()) > 0:
             time.sleep(min(left_s, 0.05))
 
+    def _watch_lag(self) -> None:
+        """Tell the log when events begin to be derived late, and when they are in time again."""
+        late_s = self.deriving.late_s
+        if not self._is_late and late_s > LATE_S:
+            self._is_late = True
+            _log.warning("the SQL tables are %.0f s behind the log: events come faster than they are derived", late_s)
+        elif self._is_late and late_s < LATE_S / 2:
+            self._is_late = False
+            _log.warning("the SQL tables have caught up with the log")
+
     def _sweep_if_due(self) -> None:
         if self._collected and time.monotonic() - self._swept_at > SWEEP_S:
             self.sweep()
@@ -203,10 +217,9 @@ class Keeper:
         with self._database.turn, self._engine.begin() as connection:
             found = connection.exec_driver_sql(_GARBAGE, (stream, last, last, SWEEP_PACKETS))
             numbers = [row[0] for row in found]
-            ranges = _ranges(numbers)
-            self.deriving.drop(connection, ranges)
-            for each in ranges:
-                connection.exec_driver_sql(_DROP_PACKETS, (*each, stream))
+            if numbers:
+                self.deriving.drop(connection, _ranges(numbers))
+                connection.exec_driver_sql(_DROP_PACKETS.format(", ".join(map(str, numbers))))
             more = len(numbers) == SWEEP_PACKETS
             if not more:
                 connection.exec_driver_sql(_KEEP_SWEPT, (last, stream))

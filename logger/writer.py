@@ -10,13 +10,14 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from gossamer.logger.archive import Archive
 from gossamer.logger.databases import StoreError
-from gossamer.logger.keeper import Keeper
+from gossamer.logger.keeper import LATE_S, Keeper
 from gossamer.logger.reader import Reader
 from gossamer.logger.store import Store
 from gossamer.messages.ids import NodeId, StreamId
@@ -28,6 +29,7 @@ from gossamer.protocol.inputs import Compacted, Damaged, Input, Loaded, Measured
 GROUP_BYTES_MAX = 16 * 2**20
 RETRY_S = 0.1
 RETRY_MAX_S = 5.0
+MARK_S = 1.0
 
 _log = logging.getLogger("gossamer.logger")
 
@@ -69,6 +71,10 @@ class Writer:
         self.trouble: str | None = None
         """What is wrong with the disk, while something is."""
         self.commits = 0
+        self._derived: int | None = None
+        """The last packet that was known to be derived."""
+        self._marks: deque[tuple[int, float]] = deque()
+        """The ages of packets that may not be derived: the last packet of each second, and when that began."""
 
     @property
     def node(self) -> NodeId | None:
@@ -85,6 +91,7 @@ class Writer:
         """From now on the store is this thread's, and answers go to `answer`."""
         self._store.claim(node)
         self._answer = answer
+        self._marks.append((self._store.number, time.monotonic()))
         self._thread.start()
         self.reader.start(answer)
         self.keeper.start(node)
@@ -109,21 +116,45 @@ class Writer:
     def figures(self) -> dict[str, int]:
         """For telemetry."""
         deriving = self.keeper.deriving
-        derived = deriving.number  # None until it has looked
+        lag_packets, lag_s = self._lag()
         return {
             "commits": self.commits,
             "waiting": self._jobs.qsize(),
             "damaged": self._store.damaged,
             "packets": self._store.number,
-            "lag_packets": 0 if derived is None else max(0, self._store.number - derived),
+            "lag_packets": lag_packets,
+            "lag_ms": int(1e3 * lag_s),
             "derived_events": deriving.events,
             "compacted_events": self.keeper.compacting.events,
             "pages": self.reader.pages,
         }
 
+    def _mark(self) -> None:
+        """Note what has been logged, and forget what has been derived."""
+        now, derived = time.monotonic(), self.keeper.deriving.number
+        while derived is not None and self._marks and self._marks[0][0] <= derived:
+            self._marks.popleft()
+        if self._marks and now - self._marks[-1][1] < MARK_S:
+            now = self._marks.pop()[1]  # as old as the oldest of its second
+        self._marks.append((self._store.number, now))
+
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
         return [reason for reason in (self.trouble, self.keeper.trouble) if reason is not None]
+
+    def warnings(self) -> list[str]:
+        """What an operator should know of the store, though it works."""
+        packets, lag_s = self._lag()
+        return [f"the SQL tables are {lag_s:.0f} s behind the log ({packets} packets)"] if lag_s > LATE_S else []
+
+    def _lag(self) -> tuple[int, float]:
+        """Packets that are not derived yet, and how long ago the first of them was logged."""
+        number = self.keeper.deriving.number
+        derived = self._derived = self._derived if number is None else number  # None while a piece is made
+        if derived is None:
+            return 0, 0.0
+        since = next((at for last, at in list(self._marks) if last > derived), None)
+        return max(0, self._store.number - derived), 0.0 if since is None else time.monotonic() - since
 
     def close(self) -> None:
         """Write what was asked for, unless the disk does not let us, and let go of the store."""
@@ -225,6 +256,7 @@ class Writer:
             _log.warning("%s can be written again", self._store.path)
             self.trouble = None
         self.commits += 1
+        self._mark()
         self.keeper.wake(self._collected)
         self._collected = False
         tokens, self._tokens = self._tokens, []

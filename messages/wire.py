@@ -349,6 +349,8 @@ class Positions(_Message, frozen=True, tag=21):
     Only what changed since the last `version` that the receiver confirmed; version 0 wants no confirmation, and an
     empty vector is one: `confirm` is the version of the receiver's that I have taken. `members_root` lets a logger
     apply them only when it knows every member that I know (rpbcast §5.3); `freshness` tells lives of the sender apart.
+    `beyond`: a logger that lacks events has these ranges on disk after its first gap. They acknowledge their own events
+    to the sender, and nothing before them.
     """
 
     freshness: Version
@@ -356,6 +358,7 @@ class Positions(_Message, frozen=True, tag=21):
     confirm: Version
     members_root: Hash
     vector: Vector
+    beyond: Spans = ()
 
 
 class Checkout(_Message, frozen=True, tag=22):

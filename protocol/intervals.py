@@ -59,6 +59,10 @@ class IntervalSet:
         """The intervals, ascending, as `(first, last)`."""
         return tuple(zip(self._firsts, self._lasts, strict=True))
 
+    def newest(self, count: int) -> tuple[tuple[int, int], ...]:
+        """The last `count` intervals, ascending."""
+        return tuple(zip(self._firsts[-count:], self._lasts[-count:], strict=True))
+
     def first(self) -> int:
         """The lowest integer."""
         if not self._firsts:

@@ -50,6 +50,8 @@ ANSWER_BYTES = 64 * 1024
 """What counts as one answer, of those that a logger gives a second."""
 LOADS_MAX = 8
 """Reads for repairs under way, one for each who asks: a thousand of them would keep the disk from writing."""
+BEYOND_MAX = 16
+"""Newest ranges after the first gap of a stream that one position tells: a sender waits for the newest events."""
 READS_MAX = 64
 """Of one broker that wait for their turn; more are not answered, and asked again."""
 AGE_STEP = 1 / 256
@@ -104,6 +106,15 @@ class Log:
                 self.group_at = now
                 self.logged_at.append((now, self.prefix))
         return self.prefix > start
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is on disk after a gap."""
+        return bool(self.committed) and self.committed.last() > self.prefix
+
+    def beyond(self) -> list[Range]:
+        """The ranges on disk after the first gap."""
+        return self.committed.overlap(self.prefix + 1, self.committed.last()) if self.is_behind else []
 
     def grow_old(self, now: float, ages: Iterable[tuple[float, int]]) -> None:
         """It was logged in an earlier life, so long ago."""
@@ -188,6 +199,19 @@ class LoggerRole:
         log = self.logs.get(stream)
         return -1 if log is None else log.prefix
 
+    def beyond(self, stream: StreamId) -> tuple[Range, ...]:
+        """The newest ranges on disk after the first gap of a stream; almost always none."""
+        log = self.logs.get(stream)
+        if log is None or not log.is_behind:
+            return ()
+        # Of thousands of ranges only the newest are looked at: this is asked with every acknowledgement.
+        return tuple(part for part in log.committed.newest(BEYOND_MAX) if part[0] > log.prefix)
+
+    def has_on_disk(self, stream: StreamId, first: int, last: int) -> bool:
+        """Whether a logger that lacks earlier events has this span on disk."""
+        log = self.logs.get(stream)
+        return log is not None and first in log.committed and log.committed.run(first) >= last
+
     @property
     def _group_s(self) -> float:
         return self._ctx.config.retain_s * AGE_STEP
@@ -203,8 +227,7 @@ class LoggerRole:
                     log.gone.add(*part)  # it is over: whoever gave it to us had no more of it
             log.advance(self._ctx.now, self._group_s)
             log.grow_old(self._ctx.now, self._ages.pop(name, ()))
-            ranges = [part for part in log.committed.ranges() if part[0] > log.prefix]
-            _append(beyond, name, tuple(ranges))
+            _append(beyond, name, tuple(log.beyond()))
         if beyond:
             self._load(self._ctx.node, beyond)
         # Of a stream of which only numbers were promised it is not known here whether it is ours.
@@ -253,7 +276,7 @@ class LoggerRole:
             self._ctx.emit(Persist(self._token, records))
 
     def on_persisted(self, token: int) -> list[StreamId]:
-        """It is on disk: now it counts. Returns the streams whose position moved."""
+        """It is on disk: now it counts. Returns the streams of which there is more to acknowledge."""
         records, origins, waiting = self._pending.pop(token, ((), {}, []))
         changed: dict[StreamId, None] = {}
         for record in records:
@@ -269,7 +292,11 @@ class LoggerRole:
             elif isinstance(record, Moved):
                 self._move(record.stream)
                 changed.pop(record.stream, None)
-        moved = [name for name in changed if self.log(name).advance(self._ctx.now, self._group_s)]
+        moved = []
+        for name in changed:
+            log = self.log(name)
+            if log.advance(self._ctx.now, self._group_s) or log.is_behind:
+                moved.append(name)
         for origin, streams in origins.items():
             self._acknowledge(origin, streams)
         for then in waiting:

@@ -66,6 +66,10 @@ class Mending:
     def __bool__(self) -> bool:
         return bool(self._lost)
 
+    def lacking(self) -> dict[StreamId, int]:
+        """How many events of each stream are asked for."""
+        return {name: sum(last - first + 1 for first, last in lost) for name, lost in self._lost.items()}
+
     def on_damaged(self, spans: Iterable[Span]) -> None:
         for span in spans:
             log = self._logger.logs.get(span.stream)

@@ -40,6 +40,7 @@ from gossamer.messages.wire import (
     Page,
     Position,
     Positions,
+    Range,
     Read,
     Recall,
     Recalled,
@@ -96,6 +97,9 @@ from gossamer.protocol.stream import Stream
 from gossamer.protocol.vouching import Vouching
 
 NEVER = float("inf")
+
+BEHIND_ROUNDS = 16
+"""A logger is behind in a stream whose first gap is older than this; repair closes nearly all gaps sooner."""
 
 
 class Node:
@@ -159,7 +163,7 @@ class Node:
         self.making_room = MakingRoom(ctx, self.buffer, self.sender, lambda event: self.safety.is_safe(event))
         self.dissemination = Dissemination(ctx, self.membership)
         self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
-        self.exchange = PositionExchange(ctx, self.membership, self._position_of)
+        self.exchange = PositionExchange(ctx, self.membership, self._position_of, self._beyond)
         self.seeker = Seeker(
             ctx, self.membership, self._on_agreed, self._closable, self.placement.leads, self.receiver.awaits
         )
@@ -316,6 +320,9 @@ class Node:
             self.receiver.retired.merge(self._stored.retired)
         if self.logger is not None:
             self.receiver.begin(tuple(Position(name, last) for name, last in self.logger.start()))
+            for name in self.receiver.streams:  # acknowledged beyond a gap: nobody may close the stream before that
+                if beyond := self.logger.beyond(name):
+                    self._learn(name, beyond[-1][1])
         self.membership.start((*self._roster, *(self._stored.members if self._stored else ())))
         if self.coverage is not None:
             self.coverage.start()
@@ -610,8 +617,9 @@ class Node:
             return
         if self.mending:
             self.mending.on_repair(message.packet, self.receiver.makes_up_for)
-        if self.position(message.packet.stream) >= message.packet.last:
-            self._acknowledge(message.origin, (message.packet.stream,))  # the first acknowledgement was lost
+        name, first, last = message.packet.stream, message.packet.first, message.packet.last
+        if self.position(name) >= last or self.logger.has_on_disk(name, first, last):
+            self._acknowledge(message.origin, (name,))  # the first acknowledgement was lost
 
     def _accept(self, packet: Packet, from_logger: bool, origin: NodeId | None = None) -> tuple[Packet, ...]:
         if origin != self._ctx.node and self.departure.goes and not self.departure.may_take_along(packet, from_logger):
@@ -1026,6 +1034,15 @@ class Node:
         """What holds a logger that is to leave for good, in words; nothing if nothing does."""
         return self.departure.waits_for
 
+    def lacking(self) -> dict[StreamId, int]:
+        """How many events this logger is to keep and lacks, by stream; gaps of the last rounds do not count. Empty on a
+        broker."""
+        if self.logger is None or self.mending is None:
+            return {}
+        missing = self.repair.lacking(self._ctx.round - BEHIND_ROUNDS)
+        found = {name: count for name, count in missing.items() if self.placement.is_mine(name)}
+        return found | self.mending.lacking()
+
     # Positions ------------------------------------------------------------------------------------------------------
 
     def position(self, name: StreamId) -> int:
@@ -1046,6 +1063,12 @@ class Node:
             last = min(last, max(self._holds.get(name, last), start - 1))
         return Position(name, last, name in self.heartbeats.ended, start, self.logger is not None and not kept)
 
+    def _beyond(self, name: StreamId) -> tuple[Range, ...]:
+        """The ranges that this logger keeps and has on disk after a gap."""
+        if self.logger is None or not self.placement.is_mine(name):
+            return ()
+        return self.logger.beyond(name)
+
     def on_positions(self, sender: NodeId, message: Positions) -> None:
         """Somebody's acknowledgements: proof that events exist, and that they need not be kept for it."""
         record = self.membership.table.get(sender)
@@ -1058,6 +1081,9 @@ class Node:
             no_news = stream is not None and stream.beat is None and last <= stream.lastseen
             if not no_news and not self._learn(name, last):
                 over.append(name)
+        for span in message.beyond:  # logged, so everyone has to know of it, like the rest
+            if span.stream in streams and span.ranges:
+                self._learn(span.stream, span.ranges[-1][1])
         vector = message.vector
         if over:
             self._ctx.send(sender, Retire(tuple(over)))
@@ -1073,7 +1099,8 @@ class Node:
             if taken:
                 self.stability.acknowledge(sender, vector)
         if record.logger or loggerless:
-            self._announce(self.sender.on_positions(sender, message.vector))
+            beyond = message.beyond if record.logger else ()
+            self._announce(self.sender.on_positions(sender, message.vector, beyond))
         # What is over is told to us again until it is forgotten there: the word that it is over may be lost.
         self.exchange.on_positions(sender, message, taken and not over)
 

@@ -10,7 +10,7 @@ loggers every member tells every other, one a round.
 from collections.abc import Callable, Iterable
 
 from gossamer.messages.ids import NodeId, StreamId
-from gossamer.messages.wire import ENTRIES_MAX, Position, Positions
+from gossamer.messages.wire import ENTRIES_MAX, Position, Positions, Range, Span
 from gossamer.protocol.context import Context
 from gossamer.protocol.membership import Membership
 
@@ -18,10 +18,19 @@ from gossamer.protocol.membership import Membership
 class PositionExchange:
     """Which streams changed since whom was told."""
 
-    __slots__ = ("_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_oldest", "_position", "_version")
+    __slots__ = (
+        "_beyond", "_changes", "_confirmed", "_ctx", "_dirty", "_membership", "_oldest", "_position", "_version",
+    )  # fmt: skip
 
-    def __init__(self, ctx: Context, membership: Membership, position: Callable[[StreamId], Position]) -> None:
-        """`position(stream)` is what to acknowledge of a stream."""
+    def __init__(
+        self,
+        ctx: Context,
+        membership: Membership,
+        position: Callable[[StreamId], Position],
+        beyond: Callable[[StreamId], tuple[Range, ...]] = lambda _: (),
+    ) -> None:
+        """`position(stream)` is what to acknowledge of a stream; `beyond(stream)`, the ranges on disk after a gap."""
+        self._beyond = beyond
         self._ctx = ctx
         self._membership = membership
         self._position = position
@@ -93,7 +102,10 @@ class PositionExchange:
         return self._message(version, 0, tuple(self._position(name) for name, _ in changes))
 
     def _message(self, version: int, confirm: int, vector: tuple[Position, ...]) -> Positions:
-        return Positions(self._membership.own.freshness, version, confirm, self._membership.table.root, vector)
+        root, freshness = self._membership.table.root, self._membership.own.freshness
+        beyond = ((position.stream, self._beyond(position.stream)) for position in vector)
+        spans = tuple(Span(name, ranges) for name, ranges in beyond if ranges)
+        return Positions(freshness, version, confirm, root, vector, spans)
 
     def _settle(self) -> None:
         for number, name in enumerate(self._dirty):

@@ -97,6 +97,15 @@ class Repair:
         """How many streams lack something."""
         return sum(stream.gaps is not None for stream in self._open.values())
 
+    def lacking(self, before_round: int) -> dict[StreamId, int]:
+        """How many events are missing of each stream whose first gap was found before a round."""
+        found = {}
+        for name, stream in self._open.items():
+            gaps = stream.gaps
+            if gaps is not None and gaps.opened and gaps.opened[0][2] < before_round:
+                found[name] = gaps.gmissing.count() + gaps.missing.count()
+        return found
+
     def next_deadline(self) -> float:
         return self._grace[0][0] if self._grace else float("inf")
 

@@ -16,10 +16,11 @@ from gossamer.messages.errors import UsageError
 from gossamer.messages.event import Content
 from gossamer.messages.ids import EventId, NodeId, StreamId, issued_by
 from gossamer.messages.packet import EVENTS_MAX, Packet, pack
-from gossamer.messages.wire import Beat, CheckedOut, Data, GapNotice, Position, Return
+from gossamer.messages.wire import Beat, CheckedOut, Data, GapNotice, Position, Return, Span
 from gossamer.protocol.annotator import truncate
 from gossamer.protocol.context import Context
 from gossamer.protocol.effects import Acked, Numbers, Refused
+from gossamer.protocol.intervals import IntervalSet
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.numbering import READ, Numbering
 from gossamer.protocol.retired import RetiredStreams
@@ -33,8 +34,8 @@ class Outgoing:
     """One stream that is published here."""
 
     __slots__ = (
-        "acked", "acks", "adopted", "backoff", "began", "closed", "due", "following", "idle", "last_sent_at", "next",
-        "noticed_at", "numbers", "queued", "stream", "tried_at", "unlogged", "unlogged_last",
+        "acked", "acks", "adopted", "backoff", "began", "beyond", "closed", "due", "following", "idle", "kept_at",
+        "last_sent_at", "next", "noticed_at", "numbers", "queued", "stream", "tried_at", "unlogged", "unlogged_last",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId, numbers: Numbering | None = None, adopted: bool = False) -> None:
@@ -50,9 +51,13 @@ class Outgoing:
         self.next = 0
         self.unlogged: deque[Packet] = deque()
         """The thesis's `sendbuf`."""
+        self.kept_at: deque[float] = deque()
+        """When each packet of `unlogged` was published."""
         self.acks: dict[NodeId, int] = {}
         self.began: dict[NodeId, int] = {}
         """Where a member began: it has not got what is before, though its position is beyond it."""
+        self.beyond: dict[NodeId, IntervalSet] = {}
+        """Of loggers that lack earlier events: ranges on their disks after the first gap."""
         self.acked = -1
         self.unlogged_last = -1
         """Acknowledged when there was no logger: whoever waits for one hears of it when there is."""
@@ -203,7 +208,7 @@ class Sender:
         if outgoing.numbers is not None:
             self._extend(outgoing)
         # It may have been published elsewhere before, and others have said that they have it.
-        known = outgoing.acks and max(outgoing.acks.values()) >= last
+        known = outgoing.beyond or (outgoing.acks and max(outgoing.acks.values()) >= last)
         if outgoing.unlogged and (alone or known):
             self._free(outgoing, everything=alone)
         return [packet]
@@ -258,6 +263,7 @@ class Sender:
         if not outgoing.unlogged:
             outgoing.tried_at = self._ctx.now
         outgoing.unlogged.append(packet)
+        outgoing.kept_at.append(self._ctx.now)
         self.bytes += len(packet.blob)
 
     def _sent(self, outgoing: Outgoing) -> None:
@@ -284,13 +290,22 @@ class Sender:
 
     # Acknowledgements -----------------------------------------------------------------------------------------------
 
-    def on_positions(self, sender: NodeId, vector: Iterable[Position]) -> tuple[Beat, ...]:
-        """Derive acknowledgements from what a logger (without loggers: any member) says it has (rpbcast §5.2)."""
+    def on_positions(self, sender: NodeId, vector: Iterable[Position], beyond: Iterable[Span] = ()) -> tuple[Beat, ...]:
+        """Derive acknowledgements from what a logger (without loggers: any member) says it has (rpbcast §5.2). What a
+        logger has on disk `beyond` a gap counts as logged too: else one gap would stop every publisher."""
         ended: tuple[Beat, ...] = ()
+        for span in beyond:
+            outgoing = self.streams.get(span.stream)
+            if outgoing is not None and span.ranges:
+                outgoing.beyond[sender] = IntervalSet(span.ranges)
+                self._free(outgoing)
+                ended += self._ended(outgoing)
         for position in vector:
             outgoing = self.streams.get(position.stream)
             if outgoing is not None and not position.passing and position.last > outgoing.acks.get(sender, -1):
                 outgoing.acks[sender] = position.last
+                if outgoing.beyond and sender in outgoing.beyond and outgoing.beyond[sender].last() <= position.last:
+                    del outgoing.beyond[sender]
                 outgoing.began[sender] = position.start
                 self._free(outgoing)
                 ended += self._ended(outgoing)
@@ -300,6 +315,7 @@ class Sender:
         """A member came, or came back without its memory."""
         for outgoing in self.streams.values():
             outgoing.acks.pop(node, None)
+            outgoing.beyond.pop(node, None)
 
     def on_members_changed(self) -> tuple[Beat, ...]:
         """Fewer may be enough now: f, or the loggers, have changed."""
@@ -339,6 +355,7 @@ class Sender:
         last = outgoing.acked
         while outgoing.unlogged and (everything or self._is_kept(outgoing, outgoing.unlogged[0])):
             packet = outgoing.unlogged.popleft()
+            outgoing.kept_at.popleft()
             self.bytes -= len(packet.blob)
             last = packet.last
         if last > outgoing.acked:
@@ -360,6 +377,7 @@ class Sender:
     def _is_kept(self, outgoing: Outgoing, packet: Packet) -> bool:
         having = [node for node, last in outgoing.acks.items() if last >= packet.last]
         if self._membership.has_loggers:
+            having += [node for node in outgoing.beyond if node not in having and _is_beyond(outgoing, node, packet)]
             return sum(self._may_log(node) for node in having) >= self._ctx.config.loggers_min
         # This node is the first of the f + 1; and what everyone has needs no more keeping, if we know enough of them.
         others = self._membership.others
@@ -433,6 +451,20 @@ class Sender:
         numbers = outgoing.numbers
         self._ctx.multicast(to, GapNotice(outgoing.stream, numbers.floor - 1, numbers.epoch))
 
+    def oldest_s(self, now: float) -> float:
+        """The age of the oldest event here that is not acknowledged."""
+        return max((now - out.kept_at[0] for out in self.streams.values() if out.kept_at), default=0.0)
+
+    def overdue(self, before: float) -> tuple[int, tuple[NodeId, ...]]:
+        """How many streams wait for loggers with an event from `before` a time, and the loggers that lack it."""
+        streams, silent = 0, dict[NodeId, None]()
+        for outgoing in self.streams.values() if self._membership.has_loggers else ():
+            if outgoing.kept_at and outgoing.kept_at[0] < before:
+                streams += 1
+                packet = outgoing.unlogged[0]
+                silent |= {node: None for node in self._keepers(outgoing.stream) if _lacks(outgoing, node, packet)}
+        return streams, tuple(silent)
+
     def hurry(self) -> None:
         """Somebody came (back) who may log: do not wait out the back-off."""
         for outgoing in self.streams.values():
@@ -456,7 +488,7 @@ class Sender:
         to = tuple(node for node in to if not self._is_saturated(node))
         budget = self._ctx.config.repair_bytes_max
         for packet in outgoing.unlogged:
-            late = tuple(node for node in to if outgoing.acks.get(node, -1) < packet.last)
+            late = tuple(node for node in to if _lacks(outgoing, node, packet))
             self._ctx.multicast(late, Data(self._ctx.node, packet))
             budget -= len(packet.blob)
             if budget <= 0:
@@ -514,3 +546,13 @@ class Sender:
     def _check_out(self, outgoing: Outgoing) -> None:
         if outgoing.numbers is not None and outgoing.numbers.asks is not None:
             self._ctx.multicast(self._membership.loggers, outgoing.numbers.asks)
+
+
+def _lacks(outgoing: Outgoing, node: NodeId, packet: Packet) -> bool:
+    return outgoing.acks.get(node, -1) < packet.last and not _is_beyond(outgoing, node, packet)
+
+
+def _is_beyond(outgoing: Outgoing, node: NodeId, packet: Packet) -> bool:
+    """Whether a logger that lacks earlier events has a whole packet on disk."""
+    beyond = outgoing.beyond.get(node)
+    return beyond is not None and packet.first in beyond and beyond.run(packet.first) >= packet.last

@@ -11,9 +11,12 @@ import pytest
 
 from gossamer.broker.http import CONNECTIONS_MAX, Monitor
 from gossamer.broker.runtime import Runtime
+from gossamer.logger.databases import StoreError
 from gossamer.logger.store import Store
 from gossamer.logger.writer import Writer
 from gossamer.messages.errors import UsageError
+from gossamer.protocol.node import Node
+from machines import S, T
 from processes import GOSSAMER, Process, until
 
 
@@ -149,4 +152,57 @@ def test_a_port_that_is_taken_is_replaced_only_if_nobody_asked_for_it(runtime):
             Monitor(address, [runtime])
         monitor = Monitor(address, [runtime], or_free=True)
         assert get(f"{monitor.url}/healthz")[0] == 200
+        monitor.close()
+
+
+def test_broker_is_in_trouble_while_a_logger_does_not_acknowledge(tmp_path, monkeypatch):
+    monkeypatch.setattr("gossamer.broker.runtime.OVERDUE_S", 0.1)
+    writer = Writer(Store(f"sqlite:///{tmp_path / 'l.db'}"))
+    with (
+        Runtime(name="L", store=writer, telemetry_interval_s=0.1) as logger,
+        Runtime(name="b", peers=(logger.address,), telemetry_interval_s=0.1) as broker,
+    ):
+        until(lambda: broker.status == "member" and broker.node.membership.has_loggers)
+        monitor = Monitor("tcp://127.0.0.1:0", [broker])
+        until(lambda: get(f"{monitor.url}/healthz")[0] == 200)
+
+        def full():
+            raise StoreError("database or disk is full")
+
+        commit = writer._store.commit
+        monkeypatch.setattr(writer._store, "commit", full)
+        told = until(lambda: [each for each in trouble(monitor) if "disk is full" in each])
+        assert told[0].startswith("publishers wait, the oldest of 1 stream for")
+        assert told[0].endswith("not acknowledged by L (disk: database or disk is full)")
+        monkeypatch.setattr(writer._store, "commit", commit)
+        monkeypatch.setattr("gossamer.broker.runtime.OVERDUE_S", 5.0)
+        until(lambda: get(f"{monitor.url}/healthz")[0] == 200)
+        monitor.close()
+
+
+def trouble(monitor: Monitor) -> list[str]:
+    code, body = get(f"{monitor.url}/healthz")
+    found = [reason for member in json.loads(body)["members"] for reason in member["trouble"]]
+    assert code == (503 if found else 200)
+    return found
+
+
+def test_logger_that_is_behind_warns_while_another_logger_may_have_the_events(tmp_path, monkeypatch):
+    with Runtime(name="L", store=Writer(Store(f"sqlite:///{tmp_path / 'l.db'}"))) as logger:
+        until(lambda: logger.status == "member")
+        monitor = Monitor("tcp://127.0.0.1:0", [logger])
+        monkeypatch.setattr(Node, "lacking", lambda _: {S: 7, T: 1})
+        code, body = get(f"{monitor.url}/healthz")
+        (member,) = json.loads(body)["members"]
+        reason = "behind: lacks 8 events of 2 streams"
+        assert (code, json.loads(body)["status"], member["trouble"]) == (200, "warning", [])
+        assert member["warnings"] == [f"{reason}, and asks other members for them"]
+        metrics = get(f"{monitor.url}/metrics")[1]
+        assert sample(metrics, "gossamer_streams_behind", node="L") == 2
+        assert sample(metrics, "gossamer_events_lacking", node="L") == 8
+        monkeypatch.setattr(Runtime, "_has_other_logger", lambda _: False)
+        code, body = get(f"{monitor.url}/healthz")
+        (member,) = json.loads(body)["members"]
+        assert (code, member["warnings"]) == (503, [])
+        assert member["trouble"] == [f"{reason}, and no other logger is connected"]
         monitor.close()

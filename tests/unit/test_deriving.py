@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.event import listen, remove
 
 from gossamer.logger.databases import FILL_ROWS, database
 from gossamer.logger.keeper import Keeper
@@ -301,3 +302,58 @@ def test_telemetry_and_who_asked_for_what(store_url):
         assert rows == [("sample", "b1", 5), ("subscription", "b1", 5), (None, None, 5)]
         asked = ask(store, 'SELECT node, action, client, selector, "group" FROM subscriptions')
         assert asked == [("b1", "added", "c", "a > 1", "default")]
+
+
+# Under load ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def counted(keeper):
+    """The statements that the keeper runs; each row of an `executemany` is one of its own to the driver."""
+    statements = []
+
+    def on_statement(_, __, statement, parameters, ___, executemany):
+        statements.extend([statement] * (len(parameters) if executemany else 1))
+
+    listen(keeper._engine, "before_cursor_execute", on_statement)
+    yield statements
+    remove(keeper._engine, "before_cursor_execute", on_statement)
+
+
+def test_sweeping_interleaved_streams_takes_few_statements(store_url):
+    """The writer waits meanwhile, and each statement may wait for the interpreter."""
+    with opened(store_url) as (store, keeper):
+        for first in range(150):
+            write(store, *(pack(stream, first, [Content(key="a")]) for stream in (S, T)))
+        keeper.work()
+        store.collect(S, 148)
+        store.commit()
+        with counted(keeper) as statements:
+            keeper.sweep()
+        assert len(statements) < 20, len(statements)
+        left = [tuple(row) for row in ask(store, "SELECT stream, COUNT(*) FROM events GROUP BY stream ORDER BY stream")]
+        assert left == sorted([(S, 1), (T, 150)])
+        assert ask(store, "SELECT COUNT(*) FROM packets")[0][0] == 151
+        assert newest(store) == [(S, 149), (T, 149)]
+
+
+def test_newest_events_of_many_keys_are_kept_in_few_statements(store_url):
+    with opened(store_url) as (store, keeper):
+        for first in (0, 1_000):
+            write(store, pack(S, first, [Content(key=f"k{number}") for number in range(1_000)]))
+            with counted(keeper) as statements:
+                keeper.work()
+            assert len(statements) < 50, len(statements)
+        assert [seq for _, seq in newest(store)] == list(range(1_000, 2_000))
+
+
+def test_late_deriving_is_told_in_the_log(store_url, monkeypatch, caplog):
+    with opened(store_url) as (store, keeper):
+        write(store, packet(0))
+        monkeypatch.setattr("gossamer.logger.keeper.LATE_S", -1.0)
+        keeper.work()
+        assert "behind the log: events come faster than they are derived" in caplog.messages[-1]
+        write(store, packet(1))
+        monkeypatch.setattr("gossamer.logger.keeper.LATE_S", 1e9)
+        keeper.work()
+        assert caplog.messages[-1] == "the SQL tables have caught up with the log"

@@ -24,7 +24,7 @@ from gossamer.messages.wire import (
 )
 from gossamer.protocol.effects import Collect, Deliver, Load, Persist, Promise, Scan, Send, Stored, StoredStream, Void
 from gossamer.protocol.gossip_buffer import GossipBuffer
-from gossamer.protocol.inputs import Loaded, Persisted
+from gossamer.protocol.inputs import Loaded, Persisted, Wake
 from gossamer.protocol.logger import READS_MAX, LoggerRole
 from gossamer.protocol.membership import Membership
 from gossamer.protocol.placement import Placement
@@ -139,6 +139,50 @@ def test_a_packet_that_comes_again_is_not_stored_again_but_acknowledged_again():
     (again,) = sent(receive(me, "a", Data("a", packet(0))))
     for to, message in (first, again):
         assert (to, message.vector) == (("a",), (Position(S, 0),))
+
+
+def test_logger_that_lacks_events_acknowledges_the_ranges_on_its_disk():
+    me, _ = node("L", brokers="a", logger=True)
+    (persist,) = [e for e in receive(me, "a", Data("a", packet(3, 4))) if isinstance(e, Persist)]
+    me.handle(Persisted(persist.token), 0.0)
+    ((to, again),) = sent(receive(me, "a", Data("a", packet(3, 4))), Positions)
+    assert (to, again.vector, again.beyond) == (("a",), (Position(S, -1),), (Span(S, ((3, 4),)),))
+    (persist,) = [e for e in receive(me, "a", Data("a", packet(0, 2))) if isinstance(e, Persist)]
+    ((_, whole),) = sent(me.handle(Persisted(persist.token), 0.0), Positions)
+    assert (whole.vector, whole.beyond) == ((Position(S, 4),), ())
+
+
+def test_ranges_behind_a_gap_are_told_to_every_member():
+    """An acknowledged event must become known to all, even if its publisher dies."""
+    me, _ = node("L", brokers="ab", logger=True)
+    (persist,) = [e for e in receive(me, "a", Data("a", packet(3))) if isinstance(e, Persist)]
+    me.handle(Persisted(persist.token), 0.0)
+    told = [each for at in range(1, 20) for each in sent(me.handle(Wake(), float(at)), Positions)]
+    assert {name for to, message in told for name in to if message.beyond} >= {"b"}
+
+
+def test_restarted_logger_knows_at_once_of_events_on_its_disk_behind_a_gap():
+    stored = Stored(streams={S: StoredStream(((0, 1), (4, 6)))})
+    me, _ = node("L", brokers="a", logger=True, stored=stored)
+    assert me.receiver.streams[S].lastseen == 6
+    assert me.position(S) == 1
+
+
+def test_range_behind_a_gap_makes_nothing_stable():
+    me, _ = node("L", brokers="a", loggers="M", logger=True)
+    root = me.membership.table.root
+    receive(me, "M", Positions(1, 0, 0, root, (Position(S, 1),), (Span(S, ((4, 6),)),)))
+    assert me.stability.position("M", S) == 1
+    assert me.receiver.streams[S].lastseen == 6
+
+
+def test_logger_counts_the_events_it_lacks():
+    me, _ = node("L", brokers="a", logger=True)
+    receive(me, "a", Data("a", packet(3)))
+    assert me.lacking() == {}, "a gap that may close by itself"
+    for at in range(1, 40):
+        me.handle(Wake(), float(at))
+    assert me.lacking() == {S: 3}
 
 
 def test_live_traffic_does_not_wait_for_the_disk():

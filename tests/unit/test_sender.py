@@ -7,7 +7,7 @@ import pytest
 from gossamer.messages.event import Content
 from gossamer.messages.ids import named_stream
 from gossamer.messages.packet import BLOB_BYTES_MAX, EVENTS_MAX
-from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position, Return
+from gossamer.messages.wire import Beat, CheckedOut, Checkout, Data, GapNotice, Position, Return, Span
 from gossamer.protocol.effects import Acked, Numbers, Refused, Send
 from gossamer.protocol.sender import BACKOFF_MAX, Sender
 from machines import S, T, context, membership, packet, sent
@@ -552,3 +552,63 @@ def test_alone_in_the_world_nothing_is_kept():
     bench = Bench(brokers="", loggers="")
     bench.publish(3)
     assert (bench.did(), bench.sender.bytes) == ([Acked(S, 2, "safe")], 0)
+
+
+# Loggers that lack earlier events ------------------------------------------------------------------------------------
+
+
+def beyond(bench, *ranges, node="L"):
+    """A logger lacks the first events, and tells which later ones are on its disk."""
+    bench.sender.on_positions(node, (Position(S, -1),), (Span(S, ranges),))
+    return bench.did()
+
+
+def test_events_on_disk_behind_a_gap_are_acknowledged():
+    bench = Bench(loggers="LM")
+    bench.publish(5)
+    bench.ack(4, node="M")
+    bench.sender.on_new_life("M")
+    bench.publish(3)
+    bench.did()
+    assert beyond(bench, (6, 7)) == [], "event 5 is not in the range"
+    assert beyond(bench, (5, 7)) == [Acked(S, 7, "logged")]
+    assert (bench.sender.bytes, bench.sender.overdue(99.0)) == (0, (0, ()))
+
+
+def test_events_before_a_range_are_not_acknowledged_by_it():
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(1)
+    bench.did()
+    assert beyond(bench, (1, 1)) == []
+    sent_again, _ = bench.at(1.0)
+    assert [message.packet.first for _, message in sent_again] == [0], "the logger has event 1"
+    assert bench.ack(1)[0] == [Acked(S, 1, "logged")]
+
+
+def test_range_of_an_earlier_life_does_not_count():
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(1)
+    bench.did()
+    beyond(bench, (1, 1))
+    bench.sender.on_new_life("L")
+    assert bench.ack(0)[0] == [Acked(S, 0, "logged")]
+
+
+def test_each_logger_counts_once_whether_by_prefix_or_by_range():
+    bench = Bench(loggers="LM", loggers_min=2)
+    bench.publish(2)
+    bench.ack(1, node="L")
+    assert beyond(bench, (0, 1)) == [], "the same logger, once more"
+    assert beyond(bench, (0, 1), node="M") == [Acked(S, 1, "logged")]
+
+
+def test_overdue_names_the_loggers_that_lack_the_oldest_event():
+    bench = Bench(loggers="LM", loggers_min=2)
+    bench.publish(1)
+    bench.ack(0, node="M")
+    bench.ctx.now = 7.0
+    assert bench.sender.oldest_s(7.0) == 7.0
+    assert bench.sender.overdue(2.0) == (1, ("L",))
+    assert bench.sender.overdue(0.0) == (0, ())

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from gossamer.logger.databases import StoreError
+from gossamer.logger.deriving import Deriving
 from gossamer.logger.schema import SCHEMA_VERSION
 from gossamer.logger.store import Store
 from gossamer.logger.writer import Writer
@@ -178,3 +179,21 @@ def test_a_store_may_be_in_memory_and_syncs_when_it_is_not(url):
     with Store(url) as store:
         assert sql(store, "PRAGMA journal_mode") == [("wal",)]
         assert sql(store, "PRAGMA synchronous") == [(2,)]
+
+
+def test_packets_that_are_not_derived_are_counted_and_warned_of(url, monkeypatch):
+    derives = threading.Event()
+    step = Deriving.step
+    monkeypatch.setattr(Deriving, "step", lambda self: derives.is_set() and step(self))
+    with Open(url) as it:
+        assert it.writer.warnings() == []
+        it.writer.keeper.deriving.number = 0
+        it.writer.persist(0, (packet(0), packet(1)))
+        until(lambda: it.answers)
+        assert it.writer.figures()["lag_packets"] == 2
+        assert it.writer.warnings() == [], "it is not late yet"
+        monkeypatch.setattr("gossamer.logger.writer.LATE_S", 0.0)
+        assert it.writer.warnings() == ["the SQL tables are 0 s behind the log (2 packets)"]
+        derives.set()
+        until(lambda: it.writer.figures()["lag_packets"] == 0)
+        assert (it.writer.warnings(), it.writer.figures()["lag_ms"]) == ([], 0)
