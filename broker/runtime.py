@@ -25,9 +25,10 @@ from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
 from gossamer.broker.picture import Lost, Picture
 from gossamer.broker.poll import READ, Poll
-from gossamer.broker.telemetry import Telemetry
+from gossamer.broker.telemetry import CLOCK, Telemetry
 from gossamer.messages.codec import encode
 from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
+from gossamer.messages.event import Event
 from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, NodeId, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import Interest
@@ -101,6 +102,13 @@ class Store(Protocol):
     def scan(self, token: int, read: Read, lacks: tuple[Span, ...]) -> None: ...
     def collect(self, stream: StreamId, last: int) -> None: ...
     def compact(self, safe: Mapping[StreamId, int]) -> None: ...
+    @property
+    def doubts_clock(self) -> bool:
+        """Whether the wall clock has jumped, and no other machine's clock has confirmed it."""
+
+    def on_clock(self, node: NodeId, ahead_s: float, own_machine: bool) -> None:
+        """Hear how far this clock is ahead of another member's."""
+
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
 
@@ -585,6 +593,15 @@ class Runtime:
         with suppress(PeerError):  # counted where it is delivered
             for event in packet.events():
                 self.picture.on_event(event)
+                if self.store is not None and self.store.doubts_clock:
+                    self._compare_clock(self.store, event)
+
+    def _compare_clock(self, store: Store, event: Event) -> None:
+        """Tell the store how far its clock is from the one of the member that sent a sample."""
+        node = event.attributes.get("node")
+        if event.attributes.get("type") == "sample" and isinstance(node, str) and node != self.name:
+            own_machine = event.attributes.get("clock", CLOCK) == CLOCK
+            store.on_clock(node, (time.time_ns() - event.time_ns) / 1e9, own_machine)
 
     def _skip(self, skip: Skip) -> None:
         self.counters.events_skipped[skip.reason] += skip.last - skip.first + 1

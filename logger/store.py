@@ -24,6 +24,7 @@ from gossamer.logger.databases import StoreError, database, reason, trouble
 from gossamer.logger.migrations import described
 from gossamer.logger.pages import Page, Pages, checksum_of, intact
 from gossamer.logger.rows import ids_of
+from gossamer.logger.timeline import Timeline
 from gossamer.messages.errors import GossamerError, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
@@ -74,6 +75,8 @@ _KEEP_BOOKMARK = """
 """
 _DROP_BOOKMARK = "DELETE FROM bookmarks WHERE name = ?"
 _DROP_IN_BOOKMARKS = "DELETE FROM bookmarks WHERE stream = ?"
+_CLOCK = "SELECT name, value FROM meta WHERE name IN ('jumps', 'clock')"
+_LOGGED = "SELECT stream, number, last, logged_ns FROM packets ORDER BY stream, first"
 _KEEP_META = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
@@ -131,7 +134,13 @@ class _Staged:
 class Store:
     """Everything a logger keeps, in one database; used by one thread at a time, but for what reads the log."""
 
-    def __init__(self, url: str, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        url: str,
+        clock_ns: Callable[[], int] = time.time_ns,
+        steady_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`clock_ns` is the wall clock, `steady_ns` the monotonic clock that it is compared with."""
         self.database = database(url)
         self.path = self.database.name
         self.database.lock()
@@ -141,7 +150,8 @@ class Store:
             self.database.close()
             raise
         self._pages = Pages(self.database)
-        self._clock_ns = clock_ns
+        self._clock_ns, self._steady_ns = clock_ns, steady_ns
+        self.timeline = Timeline()
         self.damaged = 0
         """Packets whose checksum was wrong when they were read; they were not handed out."""
         self.refused = 0
@@ -154,8 +164,6 @@ class Store:
         self._bookmarks: dict[NodeId, dict[StreamId, int]] = {}
         self._covered: dict[NodeId, None] = {}
         """Loggers whose finished streams are all here."""
-        self._ages: dict[StreamId, list[tuple[int, int]]] = {}
-        """Of what was there when the store was opened: up to where each stream was logged when, in steps."""
         self._staged = _Staged()
         self.in_doubt = False
         """A commit failed: it may be on disk all the same."""
@@ -184,7 +192,7 @@ class Store:
             tuple(self._members.values()),
             tuple(Retired(issuer, numbers.ranges()) for issuer, numbers in self._retired.items()),
             {name: dict(vector) for name, vector in self._bookmarks.items()},
-            {name: _told_ago(ages, self._clock_ns()) for name, ages in self._ages.items()},
+            self.ages(),
             tuple(self._covered),
         )
 
@@ -273,22 +281,23 @@ class Store:
     def _read(self, connection: Connection) -> None:
         self.node = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "node")).scalar()
         kept = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "number")).scalar()
-        newest = connection.exec_driver_sql("SELECT number, highest_ns FROM packets ORDER BY number DESC LIMIT 1")
-        self._number, self._highest_ns = newest.one_or_none() or (0, 0)
-        self._number = max(self._number, int(kept or 0))
+        newest = connection.exec_driver_sql(
+            "SELECT number, highest_ns, logged_ns FROM packets ORDER BY number DESC LIMIT 1"
+        )
+        last, self._highest_ns, last_ns = newest.one_or_none() or (0, 0, 0)
+        self._number = max(last, int(kept or 0))
+        self._read_clock(connection, last, last_ns)
         swept = []
         for name, last, upto in connection.exec_driver_sql("SELECT stream, last, swept FROM collected ORDER BY stream"):
             self._stream(name).collected = last
             if upto >= last:
                 swept.append((name, last))
-        now_ns = self._clock_ns() if self._number else 0
-        for name, first, last, logged_ns in connection.exec_driver_sql(
-            "SELECT stream, first, last, logged_ns FROM packets ORDER BY stream, first"
+        for name, first, last in connection.exec_driver_sql(
+            "SELECT stream, first, last FROM packets ORDER BY stream, first"
         ):
             stream = self._stream(name)
             if last > stream.collected:
                 stream.stored.add(max(first, stream.collected + 1), last)
-                _grow(self._ages.setdefault(name, []), logged_ns, last, now_ns)
         for name, first, last in connection.exec_driver_sql("SELECT stream, first, last FROM voids"):
             self._stream(name).void.add(first, last)
         for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last, floor FROM promises"):
@@ -308,7 +317,55 @@ class Store:
         for name, last in swept:
             self.on_swept(name, last)
 
+    def _read_clock(self, connection: Connection, last: int, last_ns: int) -> None:
+        """Compare the clock with its last reading; the newest packet, `last`, was logged at `last_ns`."""
+        found = dict(tuple(row) for row in connection.exec_driver_sql(_CLOCK))
+        self.timeline = Timeline(found.get("jumps"))
+        if not last:
+            return
+        self.timeline.forget_before(connection.exec_driver_sql("SELECT MIN(number) FROM packets").scalar_one())
+        number, read_ns = msgspec.json.decode(found.get("clock", "[0,0]"), type=tuple[int, int])
+        if number != self._number:  # packets were logged after it
+            read_ns = last_ns + self.timeline.offset(last)
+        now_ns = self._clock_ns()
+        self.timeline.on_start(self._number, read_ns, now_ns)
+        self.timeline.on_time(self._number, now_ns, self._steady_ns())
+
+    def ages(self) -> dict[StreamId, tuple[tuple[float, int], ...]]:
+        """How many seconds ago each stream was logged up to where, in steps, without the jumps of the clock."""
+        if not self._number:
+            return {}
+        now_ns = self._clock_ns()
+        found: dict[StreamId, list[tuple[int, int]]] = {}
+        try:
+            with self._pages.snapshot() as connection:
+                for name, number, last, logged_ns in connection.exec_driver_sql(_LOGGED):
+                    stream = self._streams.get(name)
+                    if stream is not None and last > stream.collected:
+                        _grow(found.setdefault(name, []), logged_ns + self.timeline.offset(number), last, now_ns)
+        except DBAPIError as error:
+            raise trouble(self.path, error) from None
+        return {name: _told_ago(ages, now_ns) for name, ages in found.items()}
+
     # Writing --------------------------------------------------------------------------------------------------------
+
+    def confirm_clock(self) -> None:
+        """Let the time of unconfirmed jumps count: another machine's clock agrees. Durable with the next commit."""
+        self.timeline.confirm()
+
+    def note_clock(self) -> None:
+        """Record the time at which this life ends, so that a quiet time before it does not count as down."""
+        now_ns = self._clock_ns()
+        self.timeline.on_time(self._number, now_ns, self._steady_ns())
+        try:
+            with self.database.turn, self._engine.begin() as connection:
+                self._keep_clock(connection, now_ns)
+        except DBAPIError as error:
+            raise trouble(self.path, error) from None
+
+    def _keep_clock(self, connection: Connection, now_ns: int) -> None:
+        read = msgspec.json.encode((self._number, now_ns)).decode()
+        connection.exec_driver_sql(_KEEP_META, [("jumps", self.timeline.encoded()), ("clock", read)])
 
     def claim(self, node: NodeId) -> None:
         """This store is that logger's."""
@@ -387,7 +444,7 @@ class Store:
 
     def commit(self) -> None:
         """Write what is staged and wait for the disk; after a `StoreError` it is still staged."""
-        if not self._staged:
+        if not self._staged and not self.timeline.changed:
             return
         try:
             with self.database.turn, self._engine.begin() as connection:
@@ -396,7 +453,7 @@ class Store:
             self._engine.dispose()  # a connection that saw a bad disk may never see a good one
             self.in_doubt = True
             raise trouble(self.path, error) if isinstance(error, DBAPIError) else StoreError(str(error)) from None
-        self.in_doubt = False
+        self.in_doubt = self.timeline.changed = False
         self._staged = _Staged()
 
     def _add(self, packet: Packet) -> None:
@@ -462,6 +519,11 @@ class Store:
         for statement in (_DROP_STREAMS, _DROP_COLLECTED, _DROP_VOIDS):
             run(statement, [(name,) for name in staged.forgotten])
         logged_ns = self._clock_ns()
+        # A commit in doubt may have written its packets before the jump.
+        before = staged.packets[0][0] - 1 if staged.packets and not self.in_doubt else self._number
+        self.timeline.on_time(before, logged_ns, self._steady_ns())
+        if self.timeline.changed:
+            self._keep_clock(connection, logged_ns)
         self._highest_ns = max(self._highest_ns, logged_ns)
         for name, upto in staged.moved.items():
             for statement in (_DROP_STREAMS, _DROP_COLLECTED, _DROP_VOIDS):

@@ -23,7 +23,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Read, Span
 from gossamer.protocol.effects import Collect, Load, Persist, Record, Scan, Stored
-from gossamer.protocol.inputs import Compacted, Damaged, Input, Loaded, Measured, Persisted
+from gossamer.protocol.inputs import Aged, Compacted, Damaged, Input, Loaded, Measured, Persisted
 
 GROUP_BYTES_MAX = 16 * 2**20
 RETRY_S = 0.1
@@ -45,7 +45,16 @@ class _Swept(NamedTuple):
     last: int
 
 
-_Job = Persist | Load | Collect | _Struck | _Swept
+class _Confirmed(NamedTuple):
+    """The clock of this member, which agrees with ours, stands on another machine."""
+
+    node: NodeId
+
+
+_Job = Persist | Load | Collect | _Struck | _Swept | _Confirmed
+
+AGREES_S = 60.0
+"""Clocks agree if they differ by no more than this."""
 
 
 class Writer:
@@ -69,6 +78,9 @@ class Writer:
         self.trouble: str | None = None
         """What is wrong with the disk, while something is."""
         self.commits = 0
+        self._clocks_off_s: dict[NodeId, float] = {}
+        """Members whose clocks disagree with this one while a jump of it is unconfirmed: the smallest difference."""
+        self._confirmed = False
 
     @property
     def node(self) -> NodeId | None:
@@ -84,6 +96,7 @@ class Writer:
     def start(self, answer: Callable[[Input], None], node: NodeId) -> None:
         """From now on the store is this thread's, and answers go to `answer`."""
         self._store.claim(node)
+        self._tell_jump()
         self._answer = answer
         self._thread.start()
         self.reader.start(answer)
@@ -106,6 +119,21 @@ class Writer:
         self.keeper.compacting.safe.update(safe)
         self.keeper.wake()
 
+    @property
+    def doubts_clock(self) -> bool:
+        """Whether the clock has jumped, and no other machine's clock has confirmed it."""
+        return self._store.timeline.unconfirmed_ns > 0 and not self._confirmed
+
+    def on_clock(self, node: NodeId, ahead_s: float, own_machine: bool) -> None:
+        """Hear how far this clock is ahead of another member's. A member on this machine has the same clock: it can
+        only contradict."""
+        if abs(ahead_s) > abs(self._clocks_off_s.get(node, ahead_s)):
+            return  # a sample that came late
+        self._clocks_off_s[node] = ahead_s
+        if abs(ahead_s) <= AGREES_S and not own_machine and self.doubts_clock:
+            self._confirmed = True
+            self._jobs.put(_Confirmed(node))
+
     def figures(self) -> dict[str, int]:
         """For telemetry."""
         deriving = self.keeper.deriving
@@ -119,11 +147,21 @@ class Writer:
             "derived_events": deriving.events,
             "compacted_events": self.keeper.compacting.events,
             "pages": self.reader.pages,
+            "clock_doubt_s": self._store.timeline.unconfirmed_ns // 10**9,
         }
 
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
-        return [reason for reason in (self.trouble, self.keeper.trouble) if reason is not None]
+        found = [reason for reason in (self.trouble, self.keeper.trouble) if reason is not None]
+        off_s = {node: off_s for node, off_s in self._clocks_off_s.items() if abs(off_s) > AGREES_S}
+        if self.doubts_clock and off_s:
+            node, ahead_s = min(off_s.items(), key=lambda each: abs(each[1]))
+            way = "ahead of" if ahead_s > 0 else "behind"
+            found.append(
+                f"the clock jumped by {_jumped_s(self._store)} s and is {abs(ahead_s):.0f} s {way} that of {node}: "
+                "events are kept longer until it is set right"
+            )
+        return found
 
     def close(self) -> None:
         """Write what was asked for, unless the disk does not let us, and let go of the store."""
@@ -132,6 +170,8 @@ class Writer:
         self._jobs.put(None)
         if self._thread.ident is not None:
             self._thread.join()
+            with suppress(StoreError):  # then the time since the last packet counts as down
+                self._store.note_clock()
         self._store.close()
 
     # The thread -----------------------------------------------------------------------------------------------------
@@ -179,6 +219,8 @@ class Writer:
                     self._strike(spans)
                 case _Swept(stream, last):
                     self._store.on_swept(stream, last)
+                case _Confirmed(node):
+                    self._confirm(node)
                 case Load(token, spans):
                     self._answer(Loaded(token, self._found(spans)))
             if (self._jobs.empty() and until is None) or group_bytes > GROUP_BYTES_MAX:
@@ -215,6 +257,28 @@ class Writer:
             _log.error("%s is damaged, and asks others for: %s", self._store.path, " ".join(map(_told, struck)))
             self._answer(Damaged(struck))
 
+    def _tell_jump(self) -> None:
+        if self.doubts_clock:
+            _log.warning(
+                "the clock is %s s ahead of the newest time in %s, and a logger is believed to be down for an hour: "
+                "events are kept longer by that much, until the clock of another machine confirms it",
+                _jumped_s(self._store),
+                self._store.path,
+                extra={"fields": {"event": "clock", "jumped_s": _jumped_s(self._store)}},
+            )
+
+    def _confirm(self, node: NodeId) -> None:
+        """Count the time of the jump, now that it is certain."""
+        jumped_s = _jumped_s(self._store)
+        self._store.confirm_clock()
+        self._clocks_off_s.clear()
+        try:
+            self._answer(Aged(self._store.ages()))
+        except StoreError as error:
+            _log.error("cannot read: %s", error)  # the ages count in full from the next start on
+        else:
+            _log.warning("%s confirms the clock: the logger was down, and %s s count for all ages", node, jumped_s)
+
     def _on_trouble(self, text: str) -> None:
         if self.trouble != text:
             _log.error("cannot write, and acknowledge nothing until it works again: %s", text)
@@ -230,6 +294,10 @@ class Writer:
         tokens, self._tokens = self._tokens, []
         for token in tokens:
             self._answer(Persisted(token))
+
+
+def _jumped_s(store: Store) -> int:
+    return store.timeline.unconfirmed_ns // 10**9
 
 
 def _told(span: Span) -> str:

@@ -238,6 +238,7 @@ class Node:
             inputs.Scanned: self._on_scanned,
             inputs.Damaged: self._on_damaged,
             inputs.Measured: self._on_measured,
+            inputs.Aged: self._on_aged,
             inputs.Compacted: self._on_compacted,
             inputs.Consult: self._on_consult,
             inputs.Leave: self._on_leave,
@@ -439,6 +440,10 @@ class Node:
     def _on_measured(self, given: inputs.Measured) -> None:
         assert self.logger is not None
         self.logger.bytes += given.bytes
+
+    def _on_aged(self, given: inputs.Aged) -> None:
+        assert self.logger is not None
+        self.logger.on_aged(given.ages)
 
     def _on_compacted(self, given: inputs.Compacted) -> None:
         assert self.logger is not None
