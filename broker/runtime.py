@@ -27,7 +27,7 @@ from gossamer.broker.picture import Lost, Picture
 from gossamer.broker.poll import READ, Poll
 from gossamer.broker.telemetry import CLOCK, Telemetry
 from gossamer.messages.codec import encode
-from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
+from gossamer.messages.errors import GossamerError, PeerError, StoreUnusable, Timeout, UsageError
 from gossamer.messages.event import Event
 from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, NodeId, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
@@ -420,6 +420,8 @@ class Runtime:
             self._peers_due = time.monotonic() + PEERS_S
             while not self._over():
                 self._turn()
+        except StoreUnusable as error:
+            self.failure = error  # one line, told by the caller
         except BaseException as error:
             self.failure = error
             _log.exception("%s stopped working", self.name)

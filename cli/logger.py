@@ -13,6 +13,7 @@ from gossamer.cli import options
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import serve
 from gossamer.cli.stores import STORE, find_store
+from gossamer.messages.errors import StoreUnusable
 
 StoreUrl = Annotated[
     str | None, typer.Option("--store", envvar="GOSSAMER_STORE", help=f"sqlite:///FILE or postgresql://…  [{STORE}]")
@@ -53,6 +54,7 @@ def logger(
     """Run a logger. It has the name that it had on its store before."""
     # Here, because SQLAlchemy takes a third of a second that no other command should spend.
     from gossamer.logger.archive import Archive
+    from gossamer.logger.databases import StoreError
     from gossamer.logger.store import Store
     from gossamer.logger.writer import Writer
 
@@ -70,7 +72,10 @@ def logger(
     with Store(found["store"]) as opened:
         writer = Writer(opened, kept, protocol.compact)
         if rebuild:
-            writer.keeper.deriving.rebuild()
+            try:
+                writer.keeper.deriving.rebuild()
+            except StoreError as error:
+                raise StoreUnusable(f"cannot rebuild the store {error}") from None
         serve(
             "logger",
             json,

@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
-from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.messages.errors import GossamerError, StoreUnusable, UsageError
 
 READERS = 4
 LOCK = 0x676F7373616D6572
@@ -123,8 +123,10 @@ class Sqlite(Database):
         """A lock that the system lets go of when this process ends, however it does."""
         try:
             lock = open(f"{self.path}.lock", "a+")  # noqa: SIM115
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"cannot open the store {self.name}: {error.strerror}") from None
+        except OSError as error:
+            raise StoreUnusable(f"cannot open the store {self.name}: {error.strerror}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -132,9 +134,10 @@ class Sqlite(Database):
             holder = lock.read().strip() or "another"
             lock.close()
             raise UsageError(f"the store {self.name} is in use by process {holder}") from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
+        with suppress(OSError):  # a full disk: the lock is held, and only its holder's number is not told
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
         self._lock = lock
 
     def writer(self) -> Engine:

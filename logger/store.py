@@ -25,7 +25,7 @@ from gossamer.logger.migrations import described
 from gossamer.logger.pages import Page, Pages, checksum_of, intact
 from gossamer.logger.rows import ids_of
 from gossamer.logger.timeline import Timeline
-from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.messages.errors import GossamerError, StoreUnusable, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Retired, Span
@@ -172,8 +172,12 @@ class Store:
         self._highest_ns = 0
         self.node: NodeId | None = None
         """The logger that it belongs to."""
-        with self._engine.connect() as connection:
-            self._read(connection)
+        try:
+            with self._engine.connect() as connection:
+                self._read(connection)
+        except (DBAPIError, msgspec.MsgspecError, ValueError) as error:
+            self.close()
+            raise _unusable(self.path, error) from None
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -184,6 +188,10 @@ class Store:
 
     def stored(self) -> Stored:
         """What a node that starts on this store finds."""
+        try:
+            ages = self.ages()
+        except StoreError as error:
+            raise StoreUnusable(f"cannot open the store {error}") from None
         return Stored(
             {
                 name: StoredStream(stream.stored.ranges(), stream.void.ranges(), stream.collected, stream.promise)
@@ -192,7 +200,7 @@ class Store:
             tuple(self._members.values()),
             tuple(Retired(issuer, numbers.ranges()) for issuer, numbers in self._retired.items()),
             {name: dict(vector) for name, vector in self._bookmarks.items()},
-            self.ages(),
+            ages,
             tuple(self._covered),
         )
 
@@ -370,8 +378,11 @@ class Store:
     def claim(self, node: NodeId) -> None:
         """This store is that logger's."""
         if self.node is None:
-            with self._engine.begin() as connection:
-                connection.exec_driver_sql(_KEEP_META, ("node", node))
+            try:
+                with self._engine.begin() as connection:
+                    connection.exec_driver_sql(_KEEP_META, ("node", node))
+            except DBAPIError as error:
+                raise _unusable(self.path, error) from None
             self.node = node
         elif self.node != node:
             raise UsageError(f"the store {self.path} belongs to the logger {self.node}, not to {node}")
@@ -595,11 +606,16 @@ class Store:
                 schema.prepare(connection, self.path)
         except DBAPIError as error:
             engine.dispose()
-            raise UsageError(f"cannot open the store {self.path}: {reason(error)}") from None
+            raise _unusable(self.path, error) from None
         except UsageError:
             engine.dispose()
             raise
         return engine
+
+
+def _unusable(path: str, error: Exception) -> StoreUnusable:
+    text = reason(error) if isinstance(error, DBAPIError) else f"a value in it is damaged: {error}"
+    return StoreUnusable(f"cannot open the store {path}: {text}")
 
 
 def _grow(ages: list[tuple[int, int]], logged_ns: int, last: int, now_ns: int) -> None:

@@ -148,6 +148,8 @@ def _stop_aside(*arguments: Any) -> None:
 def _await(runtime: Runtime) -> None:
     until = time.monotonic() + READY_S
     while runtime.status != "member":
+        if isinstance(runtime.failure, GossamerError):
+            raise runtime.failure
         if runtime.failure is not None:
             raise GossamerError(f"{runtime.name} failed: {runtime.failure!r}") from runtime.failure
         if time.monotonic() > until:
