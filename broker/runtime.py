@@ -70,7 +70,7 @@ ASK_S = 2.0
 EXPEL_S = 10.0
 """A member that no link shows to be lost is expelled only if it was not heard for so long."""
 WAITS_S = 2.0
-"""So often a logger that is to leave looks what it waits for."""
+"""So often a logger that is to leave, or that has lost packets, looks what it waits for."""
 PEERS_S = 1.0
 """A member that none of its peers has answered for so long says so."""
 MEASURE_S = 0.01
@@ -102,6 +102,13 @@ class Store(Protocol):
     def scan(self, token: int, read: Read, lacks: tuple[Span, ...]) -> None: ...
     def collect(self, stream: StreamId, last: int) -> None: ...
     def compact(self, safe: Mapping[StreamId, int]) -> None: ...
+    @property
+    def has_lost(self) -> bool:
+        """Whether it lacks packets that it held, and nobody has accepted or repaired that."""
+
+    def on_repaired(self) -> None:
+        """Hear that the other loggers have confirmed that it holds all that they hold."""
+
     @property
     def doubts_clock(self) -> bool:
         """Whether the wall clock has jumped, and no other machine's clock has confirmed it."""
@@ -240,7 +247,7 @@ class Runtime:
         self._peers = peers
         self._peers_due = float("inf")
         self._waits_for = ""
-        self._waits_due = 0.0
+        self._waits_due = self._repair_due = 0.0
         self._ended = threading.Event()  # a signal that interrupts a thread's own join makes it count as ended
         self._thread = threading.Thread(target=self._run, name=f"gossamer {self.name}", daemon=True)
         self._performers: dict[type, Callable[[Any], None]] = {
@@ -461,6 +468,10 @@ class Runtime:
                 told = {"event": "waiting", "peers": list(self._peers)}
                 where = ", ".join(self._peers)
                 _log.warning("%s waits: no member answers at %s", self.name, where, extra={"fields": told})
+        if self.store is not None and now >= self._repair_due:
+            self._repair_due = now + WAITS_S if self.store.has_lost else float("inf")
+            if self.store.has_lost and self.node.holds_all:
+                self.store.on_repaired()
         if self._leaving and self.store is not None and now >= self._waits_due:
             self._waits_due = now + WAITS_S
             self._tell_what_it_waits_for()
@@ -479,6 +490,7 @@ class Runtime:
             self._stop_at,
             self.telemetry.due,
             self._peers_due,
+            self._repair_due,
         )
         if self.clients is not None:
             deadline = min(deadline, self.clients.next_deadline())

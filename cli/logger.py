@@ -48,6 +48,7 @@ def logger(
     leave: Annotated[
         bool, typer.Option("--leave", help="Hand over what only this one keeps, leave the mesh for good, and end.")
     ] = False,
+    accept_loss: options.AcceptLoss = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Derive all events anew from the log.")] = False,
     json: options.AsJson = False,
 ) -> None:
@@ -69,7 +70,7 @@ def logger(
     if check:
         raise typer.Exit(check_store(find_store(found["store"]), json))
     kept = None if found["archive"] is None else Archive(Path(found["archive"]))
-    with Store(found["store"]) as opened:
+    with Store(found["store"], accept_loss=accept_loss) as opened:
         writer = Writer(opened, kept, protocol.compact)
         if rebuild:
             try:

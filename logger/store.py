@@ -11,7 +11,9 @@ can be read along by others (logger/pages.py).
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
@@ -23,6 +25,7 @@ from gossamer.logger import schema
 from gossamer.logger.databases import StoreError, database, reason, trouble
 from gossamer.logger.migrations import described
 from gossamer.logger.pages import Page, Pages, checksum_of, intact
+from gossamer.logger.position import Loss, Position, read_position, write_position
 from gossamer.logger.rows import ids_of
 from gossamer.logger.timeline import Timeline
 from gossamer.messages.errors import GossamerError, StoreUnusable, UsageError
@@ -139,8 +142,10 @@ class Store:
         url: str,
         clock_ns: Callable[[], int] = time.time_ns,
         steady_ns: Callable[[], int] = time.monotonic_ns,
+        accept_loss: bool = False,
     ) -> None:
-        """`clock_ns` is the wall clock, `steady_ns` the monotonic clock that it is compared with."""
+        """`clock_ns` is the wall clock, `steady_ns` the monotonic clock that it is compared with. `accept_loss`: begin
+        with what is there, though the store has held more."""
         self.database = database(url)
         self.path = self.database.name
         self.database.lock()
@@ -170,11 +175,20 @@ class Store:
         self._number = 0
         """Of the packet that was staged last."""
         self._highest_ns = 0
+        self._id: str | None = None
+        self._committed = 0
+        """Number of the last packet on disk."""
+        self._position_at: int | None = None
+        """Number in the position file."""
+        self.lost: Loss | None = None
+        """Packets that this store has held and does not hold, unless they were repaired or accepted."""
         self.node: NodeId | None = None
         """The logger that it belongs to."""
         try:
             with self._engine.connect() as connection:
                 self._read(connection)
+            if not accept_loss:
+                self._compare_position()
         except (DBAPIError, msgspec.MsgspecError, ValueError) as error:
             self.close()
             raise _unusable(self.path, error) from None
@@ -288,12 +302,13 @@ class Store:
 
     def _read(self, connection: Connection) -> None:
         self.node = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "node")).scalar()
+        self._id = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "store")).scalar()
         kept = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "number")).scalar()
         newest = connection.exec_driver_sql(
             "SELECT number, highest_ns, logged_ns FROM packets ORDER BY number DESC LIMIT 1"
         )
         last, self._highest_ns, last_ns = newest.one_or_none() or (0, 0, 0)
-        self._number = max(last, int(kept or 0))
+        self._number = self._committed = max(last, int(kept or 0))
         self._read_clock(connection, last, last_ns)
         swept = []
         for name, last, upto in connection.exec_driver_sql("SELECT stream, last, swept FROM collected ORDER BY stream"):
@@ -339,6 +354,21 @@ class Store:
         self.timeline.on_start(self._number, read_ns, now_ns)
         self.timeline.on_time(self._number, now_ns, self._steady_ns())
 
+    def _compare_position(self) -> None:
+        """See whether the store is behind its position file."""
+        path = self.database.position
+        position = read_position(path) if path is not None else None
+        if position is None:
+            return
+        self.lost = position.lost
+        if self._number < position.number or self._id not in (None, position.store):
+            self.lost = Loss(position.number, self._number)
+        if self.lost is not None:  # the confirmations of other loggers were about packets that are gone
+            self._covered.clear()
+            self._staged.covered = True
+        if self.node is None:
+            self.node = position.node
+
     def ages(self) -> dict[StreamId, tuple[tuple[float, int], ...]]:
         """How many seconds ago each stream was logged up to where, in steps, without the jumps of the clock."""
         if not self._number:
@@ -377,15 +407,30 @@ class Store:
 
     def claim(self, node: NodeId) -> None:
         """This store is that logger's."""
-        if self.node is None:
-            try:
-                with self._engine.begin() as connection:
-                    connection.exec_driver_sql(_KEEP_META, ("node", node))
-            except DBAPIError as error:
-                raise _unusable(self.path, error) from None
-            self.node = node
-        elif self.node != node:
+        if self.node not in (None, node):
             raise UsageError(f"the store {self.path} belongs to the logger {self.node}, not to {node}")
+        self._id = self._id or token_hex(8)
+        try:
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql(_KEEP_META, [("node", node), ("store", self._id)])
+        except DBAPIError as error:
+            raise _unusable(self.path, error) from None
+        self.node = node
+        self.keep_position()
+
+    def keep_position(self) -> None:
+        """Write the last position beside the database. A disk that fails is told by the next commit."""
+        path = self.database.position
+        if path is None or self._id is None or self.node is None or self._position_at == self._committed:
+            return
+        with suppress(OSError):
+            write_position(path, Position(self._id, self.node, self._committed, self.lost))
+            self._position_at = self._committed
+
+    def forget_loss(self) -> None:
+        """Take the store for whole: the other loggers have confirmed that it holds all that they hold."""
+        self.lost, self._position_at = None, None
+        self.keep_position()
 
     def apply(self, records: Iterable[Record]) -> None:
         """These are on disk after the next commit."""
@@ -465,6 +510,7 @@ class Store:
             self.in_doubt = True
             raise trouble(self.path, error) if isinstance(error, DBAPIError) else StoreError(str(error)) from None
         self.in_doubt = self.timeline.changed = False
+        self._committed = self._number
         self._staged = _Staged()
 
     def _add(self, packet: Packet) -> None:
@@ -549,7 +595,7 @@ class Store:
             self.database.copy(connection, "packets", _PACKET_COLUMNS, rows)
         run(_ADD_STREAMS, [(name, number, *described(name)) for name, number in staged.streams.items()])
         if (
-            staged.collected or staged.forgotten or staged.moved
+            staged.collected or staged.forgotten or staged.moved or staged.struck
         ):  # perhaps the packet with the highest number, which is not given twice
             run(_KEEP_META, [("number", str(self._number))])
         run(_KEEP_COLLECTED, collected)

@@ -51,7 +51,14 @@ class _Confirmed(NamedTuple):
     node: NodeId
 
 
-_Job = Persist | Load | Collect | _Struck | _Swept | _Confirmed
+class _Repaired(NamedTuple):
+    """The other loggers have confirmed that this store holds all that they hold."""
+
+
+_Job = Persist | Load | Collect | _Struck | _Swept | _Confirmed | _Repaired
+
+POSITION_S = 1.0
+"""How often the last position is written beside the database."""
 
 AGREES_S = 60.0
 """Clocks agree if they differ by no more than this."""
@@ -81,6 +88,7 @@ class Writer:
         self._clocks_off_s: dict[NodeId, float] = {}
         """Members whose clocks disagree with this one while a jump of it is unconfirmed: the smallest difference."""
         self._confirmed = False
+        self._position_due = 0.0
 
     @property
     def node(self) -> NodeId | None:
@@ -97,6 +105,9 @@ class Writer:
         """From now on the store is this thread's, and answers go to `answer`."""
         self._store.claim(node)
         self._tell_jump()
+        if self._store.lost is not None:
+            told = {"event": "lost", "had": self._store.lost.had, "has": self._store.lost.has}
+            _log.error("%s", _lost(self._store), extra={"fields": told})
         self._answer = answer
         self._thread.start()
         self.reader.start(answer)
@@ -118,6 +129,15 @@ class Writer:
         """What is obsolete for something up to there may go."""
         self.keeper.compacting.safe.update(safe)
         self.keeper.wake()
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the store lacks packets that it held, and nobody has accepted or repaired that."""
+        return self._store.lost is not None
+
+    def on_repaired(self) -> None:
+        """Hear that the other loggers have confirmed that this store holds all that they hold."""
+        self._jobs.put(_Repaired())
 
     @property
     def doubts_clock(self) -> bool:
@@ -152,7 +172,9 @@ class Writer:
 
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
-        found = [reason for reason in (self.trouble, self.keeper.trouble) if reason is not None]
+        found = [reason for reason in (self.trouble, self.keeper.trouble, *self.keeper.findings) if reason is not None]
+        if self._store.lost is not None:
+            found.append(_lost(self._store))
         off_s = {node: off_s for node, off_s in self._clocks_off_s.items() if abs(off_s) > AGREES_S}
         if self.doubts_clock and off_s:
             node, ahead_s = min(off_s.items(), key=lambda each: abs(each[1]))
@@ -172,6 +194,7 @@ class Writer:
             self._thread.join()
             with suppress(StoreError):  # then the time since the last packet counts as down
                 self._store.note_clock()
+                self._store.keep_position()
         self._store.close()
 
     # The thread -----------------------------------------------------------------------------------------------------
@@ -219,6 +242,10 @@ class Writer:
                     self._strike(spans)
                 case _Swept(stream, last):
                     self._store.on_swept(stream, last)
+                case _Repaired():
+                    if self._store.lost is not None:
+                        self._store.forget_loss()
+                        _log.warning("%s is repaired: it holds all that the other loggers hold", self._store.path)
                 case _Confirmed(node):
                     self._confirm(node)
                 case Load(token, spans):
@@ -289,11 +316,22 @@ class Writer:
             _log.warning("%s can be written again", self._store.path)
             self.trouble = None
         self.commits += 1
+        if (now := time.monotonic()) >= self._position_due:
+            self._position_due = now + POSITION_S
+            self._store.keep_position()
         self.keeper.wake(self._collected)
         self._collected = False
         tokens, self._tokens = self._tokens, []
         for token in tokens:
             self._answer(Persisted(token))
+
+
+def _lost(store: Store) -> str:
+    assert store.lost is not None
+    return (
+        f"{store.path} has lost packets: it ended with packet {store.lost.had}, and was found to end with packet "
+        f"{store.lost.has}; the other loggers repair it, or --accept-loss goes on without them"
+    )
 
 
 def _jumped_s(store: Store) -> int:

@@ -850,6 +850,15 @@ class Node:
             return max(1, self.membership.faults)
         return self.membership.faults
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether another logger is here, each has confirmed that this one holds its finished streams, and nothing is
+        being repaired."""
+        others = [node for node in self.membership.loggers if node != self._ctx.node and node in self.membership.active]
+        if not others or self.coverage is None or self.coverage.uncovered:
+            return False
+        return not self.mending and not self.repair.incomplete
+
     def heard_at(self, node: NodeId) -> float:
         """When a member was last heard, or began to be waited for."""
         return self._heard.setdefault(node, self._ctx.now)

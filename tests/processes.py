@@ -169,10 +169,13 @@ class Processes:
         options = {"listen": "tcp://127.0.0.1:0", **options}
         return self._start("broker", name=name, peer=peer, deliveries=str(self.folder / name), **options)
 
-    def logger(self, name: str, peer: str | None = None, clock_ahead_s: int = 0, **options: str) -> Process:
+    def logger(
+        self, name: str, peer: str | None = None, clock_ahead_s: int = 0, *switches: str, **options: str
+    ) -> Process:
         """`clock_ahead_s`: its wall clock is wrong by so much."""
+        store = self.store_url(name)
         return self._start(
-            "logger", name=name, peer=peer, store=self.store_url(name), clock_ahead_s=clock_ahead_s, **options
+            "logger", *switches, name=name, peer=peer, store=store, clock_ahead_s=clock_ahead_s, **options
         )
 
     def leave(self, name: str, peer: str, **options: str) -> Process:
