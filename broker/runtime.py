@@ -25,9 +25,10 @@ from gossamer.broker.link import Limits
 from gossamer.broker.mesh import Mesh
 from gossamer.broker.picture import Lost, Picture
 from gossamer.broker.poll import READ, Poll
-from gossamer.broker.telemetry import Telemetry
+from gossamer.broker.telemetry import CLOCK, Telemetry
 from gossamer.messages.codec import encode
-from gossamer.messages.errors import GossamerError, PeerError, Timeout, UsageError
+from gossamer.messages.errors import GossamerError, PeerError, StoreUnusable, Timeout, UsageError
+from gossamer.messages.event import Event
 from gossamer.messages.ids import DEFAULT_GROUP, SYSTEM_GROUP, NodeId, StreamId, anonymous_stream
 from gossamer.messages.packet import Packet
 from gossamer.messages.session import Interest
@@ -69,7 +70,7 @@ ASK_S = 2.0
 EXPEL_S = 10.0
 """A member that no link shows to be lost is expelled only if it was not heard for so long."""
 WAITS_S = 2.0
-"""So often a logger that is to leave looks what it waits for."""
+"""So often a logger that is to leave, or that has lost packets, looks what it waits for."""
 PEERS_S = 1.0
 """A member that none of its peers has answered for so long says so."""
 OVERDUE_S = 5.0
@@ -103,6 +104,20 @@ class Store(Protocol):
     def scan(self, token: int, read: Read, lacks: tuple[Span, ...]) -> None: ...
     def collect(self, stream: StreamId, last: int) -> None: ...
     def compact(self, safe: Mapping[StreamId, int]) -> None: ...
+    @property
+    def has_lost(self) -> bool:
+        """Whether it lacks packets that it held, and nobody has accepted or repaired that."""
+
+    def on_repaired(self) -> None:
+        """Hear that the other loggers have confirmed that it holds all that they hold."""
+
+    @property
+    def doubts_clock(self) -> bool:
+        """Whether the wall clock has jumped, and no other machine's clock has confirmed it."""
+
+    def on_clock(self, node: NodeId, ahead_s: float, own_machine: bool) -> None:
+        """Hear how far this clock is ahead of another member's."""
+
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
 
@@ -241,7 +256,7 @@ class Runtime:
         self._peers = peers
         self._peers_due = float("inf")
         self._waits_for = ""
-        self._waits_due = 0.0
+        self._waits_due = self._repair_due = 0.0
         self._ended = threading.Event()  # a signal that interrupts a thread's own join makes it count as ended
         self._thread = threading.Thread(target=self._run, name=f"gossamer {self.name}", daemon=True)
         self._performers: dict[type, Callable[[Any], None]] = {
@@ -470,6 +485,8 @@ class Runtime:
             self._peers_due = time.monotonic() + PEERS_S
             while not self._over():
                 self._turn()
+        except StoreUnusable as error:
+            self.failure = error  # one line, told by the caller
         except BaseException as error:
             self.failure = error
             _log.exception("%s stopped working", self.name)
@@ -509,6 +526,10 @@ class Runtime:
                 told = {"event": "waiting", "peers": list(self._peers)}
                 where = ", ".join(self._peers)
                 _log.warning("%s waits: no member answers at %s", self.name, where, extra={"fields": told})
+        if self.store is not None and now >= self._repair_due:
+            self._repair_due = now + WAITS_S if self.store.has_lost else float("inf")
+            if self.store.has_lost and self.node.holds_all:
+                self.store.on_repaired()
         if self._leaving and self.store is not None and now >= self._waits_due:
             self._waits_due = now + WAITS_S
             self._tell_what_it_waits_for()
@@ -527,6 +548,7 @@ class Runtime:
             self._stop_at,
             self.telemetry.due,
             self._peers_due,
+            self._repair_due,
         )
         if self.clients is not None:
             deadline = min(deadline, self.clients.next_deadline())
@@ -643,6 +665,15 @@ class Runtime:
         with suppress(PeerError):  # counted where it is delivered
             for event in packet.events():
                 self.picture.on_event(event)
+                if self.store is not None and self.store.doubts_clock:
+                    self._compare_clock(self.store, event)
+
+    def _compare_clock(self, store: Store, event: Event) -> None:
+        """Tell the store how far its clock is from the one of the member that sent a sample."""
+        node = event.attributes.get("node")
+        if event.attributes.get("type") == "sample" and isinstance(node, str) and node != self.name:
+            own_machine = event.attributes.get("clock", CLOCK) == CLOCK
+            store.on_clock(node, (time.time_ns() - event.time_ns) / 1e9, own_machine)
 
     def _skip(self, skip: Skip) -> None:
         self.counters.events_skipped[skip.reason] += skip.last - skip.first + 1

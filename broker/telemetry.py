@@ -15,9 +15,11 @@ told: events of `$sys` are counted apart, and there are so many an interval at m
 itself.
 """
 
+import platform
 import time
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_64_hexdigest
@@ -49,6 +51,18 @@ RATES = (
 NEVER = float("inf")
 
 _GROUPED = Relation(group=True)
+
+
+def _clock_id() -> str:
+    """A name of this machine's wall clock: containers on one machine have it in common, and so share its errors."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        boot = platform.node()
+    return xxh3_64_hexdigest(boot.encode())
+
+
+CLOCK = _clock_id()
 
 
 def gossamer_version() -> str:
@@ -182,6 +196,7 @@ class Telemetry:
             "url": None if runtime.clients is None else runtime.clients.address,
             "http": runtime.http,
             "interval_s": self.interval_s,
+            "clock": CLOCK,
             "orders": orders_of(runtime.node._ctx.config),
             "uptime_s": round(now - self._started_at, 3),
             "members": sorted(known)[:NAMES_MAX],

@@ -13,6 +13,7 @@ from gossamer.cli import options
 from gossamer.cli.logs import start_logging
 from gossamer.cli.process import serve
 from gossamer.cli.stores import STORE, find_store
+from gossamer.messages.errors import StoreUnusable
 
 StoreUrl = Annotated[
     str | None, typer.Option("--store", envvar="GOSSAMER_STORE", help=f"sqlite:///FILE or postgresql://…  [{STORE}]")
@@ -47,12 +48,14 @@ def logger(
     leave: Annotated[
         bool, typer.Option("--leave", help="Hand over what only this one keeps, leave the mesh for good, and end.")
     ] = False,
+    accept_loss: options.AcceptLoss = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Derive all events anew from the log.")] = False,
     json: options.AsJson = False,
 ) -> None:
     """Run a logger. It has the name that it had on its store before."""
     # Here, because SQLAlchemy takes a third of a second that no other command should spend.
     from gossamer.logger.archive import Archive
+    from gossamer.logger.databases import StoreError
     from gossamer.logger.store import Store
     from gossamer.logger.writer import Writer
 
@@ -67,10 +70,13 @@ def logger(
     if check:
         raise typer.Exit(check_store(find_store(found["store"]), json))
     kept = None if found["archive"] is None else Archive(Path(found["archive"]))
-    with Store(found["store"]) as opened:
+    with Store(found["store"], accept_loss=accept_loss) as opened:
         writer = Writer(opened, kept, protocol.compact)
         if rebuild:
-            writer.keeper.deriving.rebuild()
+            try:
+                writer.keeper.deriving.rebuild()
+            except StoreError as error:
+                raise StoreUnusable(f"cannot rebuild the store {error}") from None
         serve(
             "logger",
             json,

@@ -16,11 +16,12 @@ from gossamer.messages.errors import (
     ConnectionLost,
     GossamerError,
     NotAuthorized,
+    StoreUnusable,
     Superseded,
     Timeout,
 )
 
-FAILURES = (ConnectionLost, Timeout, BufferFull, NotAuthorized, Superseded)
+FAILURES = (ConnectionLost, Timeout, BufferFull, NotAuthorized, Superseded, StoreUnusable)
 """What went wrong though it was asked for rightly: exit code 1."""
 
 COMMANDS = {

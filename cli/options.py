@@ -97,6 +97,9 @@ Compact = Annotated[
     bool | None,
     typer.Option("--compact", envvar="GOSSAMER_COMPACT", help="Also drop what is obsolete for something logged."),
 ]
+AcceptLoss = Annotated[
+    bool, typer.Option("--accept-loss", help="Go on with a store that lost packets, without the lost ones.")
+]
 Replicas = Annotated[
     int | None,
     typer.Option(

@@ -89,6 +89,8 @@ def serve(
         _stop(runtime)
     if pages is not None:
         pages.close()
+    if isinstance(runtime.failure, GossamerError):
+        raise runtime.failure
     if runtime.failure is not None:
         print(f"gossamer: {runtime.name} failed: {runtime.failure!r}", file=sys.stderr)
         raise typer.Exit(1)

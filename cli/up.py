@@ -37,6 +37,7 @@ def up(
     telemetry_interval_s: options.TelemetryInterval = None,
     log_format: options.LogFormat = None,
     log_level: options.LogLevel = None,
+    accept_loss: options.AcceptLoss = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a broker and a logger. A default port that is taken is replaced by a free one."""
@@ -64,6 +65,7 @@ def up(
         limits=found["clients"],
         interests=interests,
         telemetry_interval_s=found["telemetry_interval_s"],
+        accept_loss=accept_loss,
     )
     try:
         pages = monitor(found["http"], node.broker, node.logger)

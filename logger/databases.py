@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from decimal import Decimal
 from functools import lru_cache
@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
-from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.messages.errors import GossamerError, StoreUnusable, UsageError
 
 READERS = 4
 LOCK = 0x676F7373616D6572
@@ -41,6 +41,8 @@ FREE_SHARE = 0.2
 """Pages are given back when there are many, in all and of all: new events would take their place anyway."""
 VACUUM_PAGES = 256
 """So many at a time: nobody can write meanwhile."""
+CHECK_STEPS = 100_000
+"""A check looks so often whether it is to end, in steps of SQLite's machine."""
 
 Row = Sequence[object]
 
@@ -60,6 +62,8 @@ class Database(ABC):
     """For people; without a password."""
     url: str
     """For others who read it; without a password, too."""
+    position: Path | None = None
+    """The file that keeps the last position (logger/position.py); None where there is no place beside the database."""
     turn: AbstractContextManager[object]
     """To be held while writing: of those who write here, one waits for the other without being asked again."""
 
@@ -91,6 +95,18 @@ class Database(ABC):
         """What the database itself finds wrong with its files."""
         return []
 
+    def damaged(
+        self,
+        connection: Connection,  # noqa: ARG002
+        tables: Iterable[str],  # noqa: ARG002
+        ended: Callable[[], bool],  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Tables that the database finds damaged, and how; it stops when `ended()` says so."""
+        return {}
+
+    def remake(self, engine: Engine, tables: Iterable[str]) -> None:  # noqa: B027
+        """Take damaged tables out of the schema, so that they can be created anew."""
+
     def exact(self, number: int | float) -> int | float | Decimal:
         """A number as this database compares it as Python does."""
         return number
@@ -115,6 +131,7 @@ class Sqlite(Database):
             url = url.set(database=f"{self._folder.name}/memory.db")
         self.name = self.path = str(url.database)
         self.url = url.set(database=os.path.abspath(self.path)).render_as_string()
+        self.position = None if self._folder is not None else Path(f"{self.path}.position")
         self.turn = threading.Lock()
         self._url = url
         self._lock: IO[str] | None = None
@@ -123,8 +140,10 @@ class Sqlite(Database):
         """A lock that the system lets go of when this process ends, however it does."""
         try:
             lock = open(f"{self.path}.lock", "a+")  # noqa: SIM115
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"cannot open the store {self.name}: {error.strerror}") from None
+        except OSError as error:
+            raise StoreUnusable(f"cannot open the store {self.name}: {error.strerror}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -132,9 +151,10 @@ class Sqlite(Database):
             holder = lock.read().strip() or "another"
             lock.close()
             raise UsageError(f"the store {self.name} is in use by process {holder}") from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
+        with suppress(OSError):  # a full disk: the lock is held, and only its holder's number is not told
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
         self._lock = lock
 
     def writer(self) -> Engine:
@@ -197,7 +217,46 @@ class Sqlite(Database):
 
     def complaints(self, connection: Connection) -> list[str]:
         found = connection.exec_driver_sql("PRAGMA quick_check")
-        return [row[0] for row in found if row[0] != "ok"]
+        lines = [line for row in found if row[0] != "ok" for line in row[0].splitlines()]
+        # Pages that `remake` has left unused harm nobody.
+        return [line for line in lines if not line.startswith("*** in database") and not line.endswith("never used")]
+
+    def damaged(self, connection: Connection, tables: Iterable[str], ended: Callable[[], bool]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(lambda: int(ended()), CHECK_STEPS)
+        try:
+            for table in tables:
+                try:
+                    rows = [row[0] for row in driver.execute(f"PRAGMA quick_check({table})")]
+                except sqlite3.OperationalError:
+                    if ended():
+                        return found
+                    raise
+                except sqlite3.DatabaseError as error:
+                    rows = [str(error)]
+                if rows != ["ok"]:
+                    found[table] = _last_line(rows[0])
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.name}: {error}") from None
+        finally:
+            driver.set_progress_handler(None, 0)
+        return found
+
+    def remake(self, engine: Engine, tables: Iterable[str]) -> None:
+        """By hand: `DROP TABLE` reads the pages that it frees, and fails on a damaged one. Its pages stay unused."""
+        connection: Any = engine.raw_connection()
+        try:
+            driver = connection.driver_connection
+            with self.turn:
+                driver.execute("PRAGMA writable_schema=ON")
+                for table in tables:
+                    driver.execute("DELETE FROM sqlite_master WHERE tbl_name = ?", (table,))
+                driver.execute("PRAGMA writable_schema=RESET")
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.name}: {error}") from None
+        finally:
+            connection.close()
 
     def reclaim(self, engine: Engine) -> None:
         """Move what is in the write-ahead log to its place, so that the log begins anew; and give free pages back."""
@@ -357,6 +416,10 @@ def reason(error: DBAPIError) -> str:
 
 def _line(error: BaseException | None) -> str:
     return str(error).strip().partition("\n")[0]
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2]
 
 
 def _listed(columns: Sequence[str]) -> str:

@@ -114,11 +114,14 @@ class Deriving:
 
     def rebuild(self) -> None:
         """Begin again from the first packet that is left."""
-        with self._database.turn, self._engine.begin() as connection:
-            for table in DERIVED:
-                connection.exec_driver_sql(f"DELETE FROM {table.name}")
-            connection.exec_driver_sql("DELETE FROM obsolete")
-            connection.exec_driver_sql(_KEEP_DERIVED, ("0",))
+        try:
+            with self._database.turn, self._engine.begin() as connection:
+                for table in DERIVED:
+                    connection.exec_driver_sql(f"DELETE FROM {table.name}")
+                connection.exec_driver_sql("DELETE FROM obsolete")
+                connection.exec_driver_sql(_KEEP_DERIVED, ("0",))
+        except DBAPIError as error:
+            raise trouble(self._database.name, error) from None
         self.number = 0
 
     def drop(self, connection: Connection, ranges: Iterable[tuple[int, int]]) -> None:

@@ -16,6 +16,7 @@ from gossamer.logger.compacting import Compacting
 from gossamer.logger.databases import Database, StoreError, trouble
 from gossamer.logger.deriving import Deriving
 from gossamer.logger.pages import Pages
+from gossamer.logger.schema import DERIVED, metadata, obsolete
 from gossamer.messages.ids import NodeId, StreamId
 
 REST_S = 0.2
@@ -75,11 +76,17 @@ class Keeper:
         self._swept_at = 0.0
         self._is_late = False
         self._thread = threading.Thread(target=self._run, name="gossamer keeper", daemon=True)
+        self._checker = threading.Thread(target=self._check, name="gossamer check", daemon=True)
+        self._damaged: list[str] = []
+        """Derived tables to be made again."""
+        self.findings: list[str] = []
+        """Tables of the log that the database found damaged at the start."""
         self.trouble: str | None = None
 
     def start(self, node: NodeId) -> None:
         self._node = node
         self._thread.start()
+        self._checker.start()
 
     def wake(self, collected: bool = False) -> None:
         """Something was logged, or collected."""
@@ -91,11 +98,14 @@ class Keeper:
         self._wanted.set()
         if self._thread.ident is not None:
             self._thread.join()
+            self._checker.join()
         self._pages.close()
         self._engine.dispose()
 
     def work(self) -> None:
         """All there is to do now."""
+        if self._damaged:
+            self._remake()
         if self._compacted_at is None:
             if self.compacting.begin(self.deriving.notes):
                 self.deriving.rebuild()  # nothing was noted of what is there
@@ -149,6 +159,37 @@ class Keeper:
         except (DBAPIError, StoreError) as error:
             self._collected = True
             raise trouble(self._database.name, error) if isinstance(error, DBAPIError) else error from None
+
+    def check(self) -> None:
+        """Have the database look for damage: derived tables are made again, damage to the others is a finding."""
+        derived = {table.name for table in (*DERIVED, obsolete)}
+        with self._pages.snapshot() as connection:
+            found = self._database.damaged(connection, sorted(metadata.tables), lambda: self._closing)
+        self.findings = [
+            f"the table {table} is damaged ({how}): run `gossamer logger --check`, then replace the store"
+            for table, how in found.items()
+            if table not in derived
+        ]
+        for finding in self.findings:
+            _log.error("%s: %s", self._database.name, finding)
+        self._damaged = [table for table in found if table in derived]
+        self.wake()
+
+    def _remake(self) -> None:
+        """Replace damaged derived tables by empty ones, and derive all events anew."""
+        _log.error("%s: made again from the log, since damaged: %s", self._database.name, ", ".join(self._damaged))
+        self._database.remake(self._engine, self._damaged)
+        self._engine.dispose()
+        with self._database.turn, self._engine.begin() as connection:
+            metadata.create_all(connection)
+        self.deriving.rebuild()
+        self._damaged = []
+
+    def _check(self) -> None:
+        try:
+            self.check()
+        except StoreError as error:
+            _log.error("cannot check the store: %s", error)
 
     # The thread -----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@ can be read along by others (logger/pages.py).
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
@@ -23,8 +25,10 @@ from gossamer.logger import schema
 from gossamer.logger.databases import StoreError, database, reason, trouble
 from gossamer.logger.migrations import described
 from gossamer.logger.pages import Page, Pages, checksum_of, intact
+from gossamer.logger.position import Loss, Position, read_position, write_position
 from gossamer.logger.rows import ids_of
-from gossamer.messages.errors import GossamerError, UsageError
+from gossamer.logger.timeline import Timeline
+from gossamer.messages.errors import GossamerError, StoreUnusable, UsageError
 from gossamer.messages.ids import NodeId, StreamId, issued_by
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Member, Retired, Span
@@ -74,6 +78,8 @@ _KEEP_BOOKMARK = """
 """
 _DROP_BOOKMARK = "DELETE FROM bookmarks WHERE name = ?"
 _DROP_IN_BOOKMARKS = "DELETE FROM bookmarks WHERE stream = ?"
+_CLOCK = "SELECT name, value FROM meta WHERE name IN ('jumps', 'clock')"
+_LOGGED = "SELECT stream, number, last, logged_ns FROM packets ORDER BY stream, first"
 _KEEP_META = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
@@ -131,7 +137,15 @@ class _Staged:
 class Store:
     """Everything a logger keeps, in one database; used by one thread at a time, but for what reads the log."""
 
-    def __init__(self, url: str, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        url: str,
+        clock_ns: Callable[[], int] = time.time_ns,
+        steady_ns: Callable[[], int] = time.monotonic_ns,
+        accept_loss: bool = False,
+    ) -> None:
+        """`clock_ns` is the wall clock, `steady_ns` the monotonic clock that it is compared with. `accept_loss`: begin
+        with what is there, though the store has held more."""
         self.database = database(url)
         self.path = self.database.name
         self.database.lock()
@@ -141,7 +155,8 @@ class Store:
             self.database.close()
             raise
         self._pages = Pages(self.database)
-        self._clock_ns = clock_ns
+        self._clock_ns, self._steady_ns = clock_ns, steady_ns
+        self.timeline = Timeline()
         self.damaged = 0
         """Packets whose checksum was wrong when they were read; they were not handed out."""
         self.refused = 0
@@ -154,18 +169,29 @@ class Store:
         self._bookmarks: dict[NodeId, dict[StreamId, int]] = {}
         self._covered: dict[NodeId, None] = {}
         """Loggers whose finished streams are all here."""
-        self._ages: dict[StreamId, list[tuple[int, int]]] = {}
-        """Of what was there when the store was opened: up to where each stream was logged when, in steps."""
         self._staged = _Staged()
         self.in_doubt = False
         """A commit failed: it may be on disk all the same."""
         self._number = 0
         """Of the packet that was staged last."""
         self._highest_ns = 0
+        self._id: str | None = None
+        self._committed = 0
+        """Number of the last packet on disk."""
+        self._position_at: int | None = None
+        """Number in the position file."""
+        self.lost: Loss | None = None
+        """Packets that this store has held and does not hold, unless they were repaired or accepted."""
         self.node: NodeId | None = None
         """The logger that it belongs to."""
-        with self._engine.connect() as connection:
-            self._read(connection)
+        try:
+            with self._engine.connect() as connection:
+                self._read(connection)
+            if not accept_loss:
+                self._compare_position()
+        except (DBAPIError, msgspec.MsgspecError, ValueError) as error:
+            self.close()
+            raise _unusable(self.path, error) from None
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -176,6 +202,10 @@ class Store:
 
     def stored(self) -> Stored:
         """What a node that starts on this store finds."""
+        try:
+            ages = self.ages()
+        except StoreError as error:
+            raise StoreUnusable(f"cannot open the store {error}") from None
         return Stored(
             {
                 name: StoredStream(stream.stored.ranges(), stream.void.ranges(), stream.collected, stream.promise)
@@ -184,7 +214,7 @@ class Store:
             tuple(self._members.values()),
             tuple(Retired(issuer, numbers.ranges()) for issuer, numbers in self._retired.items()),
             {name: dict(vector) for name, vector in self._bookmarks.items()},
-            {name: _told_ago(ages, self._clock_ns()) for name, ages in self._ages.items()},
+            ages,
             tuple(self._covered),
         )
 
@@ -272,23 +302,25 @@ class Store:
 
     def _read(self, connection: Connection) -> None:
         self.node = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "node")).scalar()
+        self._id = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "store")).scalar()
         kept = connection.execute(select(schema.meta.c.value).where(schema.meta.c.name == "number")).scalar()
-        newest = connection.exec_driver_sql("SELECT number, highest_ns FROM packets ORDER BY number DESC LIMIT 1")
-        self._number, self._highest_ns = newest.one_or_none() or (0, 0)
-        self._number = max(self._number, int(kept or 0))
+        newest = connection.exec_driver_sql(
+            "SELECT number, highest_ns, logged_ns FROM packets ORDER BY number DESC LIMIT 1"
+        )
+        last, self._highest_ns, last_ns = newest.one_or_none() or (0, 0, 0)
+        self._number = self._committed = max(last, int(kept or 0))
+        self._read_clock(connection, last, last_ns)
         swept = []
         for name, last, upto in connection.exec_driver_sql("SELECT stream, last, swept FROM collected ORDER BY stream"):
             self._stream(name).collected = last
             if upto >= last:
                 swept.append((name, last))
-        now_ns = self._clock_ns() if self._number else 0
-        for name, first, last, logged_ns in connection.exec_driver_sql(
-            "SELECT stream, first, last, logged_ns FROM packets ORDER BY stream, first"
+        for name, first, last in connection.exec_driver_sql(
+            "SELECT stream, first, last FROM packets ORDER BY stream, first"
         ):
             stream = self._stream(name)
             if last > stream.collected:
                 stream.stored.add(max(first, stream.collected + 1), last)
-                _grow(self._ages.setdefault(name, []), logged_ns, last, now_ns)
         for name, first, last in connection.exec_driver_sql("SELECT stream, first, last FROM voids"):
             self._stream(name).void.add(first, last)
         for name, *promise in connection.exec_driver_sql("SELECT stream, epoch, holder, last, floor FROM promises"):
@@ -308,16 +340,97 @@ class Store:
         for name, last in swept:
             self.on_swept(name, last)
 
+    def _read_clock(self, connection: Connection, last: int, last_ns: int) -> None:
+        """Compare the clock with its last reading; the newest packet, `last`, was logged at `last_ns`."""
+        found = dict(tuple(row) for row in connection.exec_driver_sql(_CLOCK))
+        self.timeline = Timeline(found.get("jumps"))
+        if not last:
+            return
+        self.timeline.forget_before(connection.exec_driver_sql("SELECT MIN(number) FROM packets").scalar_one())
+        number, read_ns = msgspec.json.decode(found.get("clock", "[0,0]"), type=tuple[int, int])
+        if number != self._number:  # packets were logged after it
+            read_ns = last_ns + self.timeline.offset(last)
+        now_ns = self._clock_ns()
+        self.timeline.on_start(self._number, read_ns, now_ns)
+        self.timeline.on_time(self._number, now_ns, self._steady_ns())
+
+    def _compare_position(self) -> None:
+        """See whether the store is behind its position file."""
+        path = self.database.position
+        position = read_position(path) if path is not None else None
+        if position is None:
+            return
+        self.lost = position.lost
+        if self._number < position.number or self._id not in (None, position.store):
+            self.lost = Loss(position.number, self._number)
+        if self.lost is not None:  # the confirmations of other loggers were about packets that are gone
+            self._covered.clear()
+            self._staged.covered = True
+        if self.node is None:
+            self.node = position.node
+
+    def ages(self) -> dict[StreamId, tuple[tuple[float, int], ...]]:
+        """How many seconds ago each stream was logged up to where, in steps, without the jumps of the clock."""
+        if not self._number:
+            return {}
+        now_ns = self._clock_ns()
+        found: dict[StreamId, list[tuple[int, int]]] = {}
+        try:
+            with self._pages.snapshot() as connection:
+                for name, number, last, logged_ns in connection.exec_driver_sql(_LOGGED):
+                    stream = self._streams.get(name)
+                    if stream is not None and last > stream.collected:
+                        _grow(found.setdefault(name, []), logged_ns + self.timeline.offset(number), last, now_ns)
+        except DBAPIError as error:
+            raise trouble(self.path, error) from None
+        return {name: _told_ago(ages, now_ns) for name, ages in found.items()}
+
     # Writing --------------------------------------------------------------------------------------------------------
+
+    def confirm_clock(self) -> None:
+        """Let the time of unconfirmed jumps count: another machine's clock agrees. Durable with the next commit."""
+        self.timeline.confirm()
+
+    def note_clock(self) -> None:
+        """Record the time at which this life ends, so that a quiet time before it does not count as down."""
+        now_ns = self._clock_ns()
+        self.timeline.on_time(self._number, now_ns, self._steady_ns())
+        try:
+            with self.database.turn, self._engine.begin() as connection:
+                self._keep_clock(connection, now_ns)
+        except DBAPIError as error:
+            raise trouble(self.path, error) from None
+
+    def _keep_clock(self, connection: Connection, now_ns: int) -> None:
+        read = msgspec.json.encode((self._number, now_ns)).decode()
+        connection.exec_driver_sql(_KEEP_META, [("jumps", self.timeline.encoded()), ("clock", read)])
 
     def claim(self, node: NodeId) -> None:
         """This store is that logger's."""
-        if self.node is None:
-            with self._engine.begin() as connection:
-                connection.exec_driver_sql(_KEEP_META, ("node", node))
-            self.node = node
-        elif self.node != node:
+        if self.node not in (None, node):
             raise UsageError(f"the store {self.path} belongs to the logger {self.node}, not to {node}")
+        self._id = self._id or token_hex(8)
+        try:
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql(_KEEP_META, [("node", node), ("store", self._id)])
+        except DBAPIError as error:
+            raise _unusable(self.path, error) from None
+        self.node = node
+        self.keep_position()
+
+    def keep_position(self) -> None:
+        """Write the last position beside the database. A disk that fails is told by the next commit."""
+        path = self.database.position
+        if path is None or self._id is None or self.node is None or self._position_at == self._committed:
+            return
+        with suppress(OSError):
+            write_position(path, Position(self._id, self.node, self._committed, self.lost))
+            self._position_at = self._committed
+
+    def forget_loss(self) -> None:
+        """Take the store for whole: the other loggers have confirmed that it holds all that they hold."""
+        self.lost, self._position_at = None, None
+        self.keep_position()
 
     def apply(self, records: Iterable[Record]) -> None:
         """These are on disk after the next commit."""
@@ -386,7 +499,7 @@ class Store:
 
     def commit(self) -> None:
         """Write what is staged and wait for the disk; after a `StoreError` it is still staged."""
-        if not self._staged:
+        if not self._staged and not self.timeline.changed:
             return
         try:
             with self.database.turn, self._engine.begin() as connection:
@@ -395,7 +508,8 @@ class Store:
             self._engine.dispose()  # a connection that saw a bad disk may never see a good one
             self.in_doubt = True
             raise trouble(self.path, error) if isinstance(error, DBAPIError) else StoreError(str(error)) from None
-        self.in_doubt = False
+        self.in_doubt = self.timeline.changed = False
+        self._committed = self._number
         self._staged = _Staged()
 
     def _add(self, packet: Packet) -> None:
@@ -461,6 +575,11 @@ class Store:
         for statement in (_DROP_STREAMS, _DROP_COLLECTED, _DROP_VOIDS):
             run(statement, [(name,) for name in staged.forgotten])
         logged_ns = self._clock_ns()
+        # A commit in doubt may have written its packets before the jump.
+        before = staged.packets[0][0] - 1 if staged.packets and not self.in_doubt else self._number
+        self.timeline.on_time(before, logged_ns, self._steady_ns())
+        if self.timeline.changed:
+            self._keep_clock(connection, logged_ns)
         self._highest_ns = max(self._highest_ns, logged_ns)
         for name, upto in staged.moved.items():
             for statement in (_DROP_STREAMS, _DROP_COLLECTED, _DROP_VOIDS):
@@ -475,7 +594,7 @@ class Store:
             self.database.copy(connection, "packets", _PACKET_COLUMNS, rows)
         run(_ADD_STREAMS, [(name, number, *described(name)) for name, number in staged.streams.items()])
         if (
-            staged.collected or staged.forgotten or staged.moved
+            staged.collected or staged.forgotten or staged.moved or staged.struck
         ):  # perhaps the packet with the highest number, which is not given twice
             run(_KEEP_META, [("number", str(self._number))])
         run(_KEEP_COLLECTED, collected)
@@ -532,11 +651,16 @@ class Store:
                 schema.prepare(connection, self.path)
         except DBAPIError as error:
             engine.dispose()
-            raise UsageError(f"cannot open the store {self.path}: {reason(error)}") from None
+            raise _unusable(self.path, error) from None
         except UsageError:
             engine.dispose()
             raise
         return engine
+
+
+def _unusable(path: str, error: Exception) -> StoreUnusable:
+    text = reason(error) if isinstance(error, DBAPIError) else f"a value in it is damaged: {error}"
+    return StoreUnusable(f"cannot open the store {path}: {text}")
 
 
 def _grow(ages: list[tuple[int, int]], logged_ns: int, last: int, now_ns: int) -> None:

@@ -24,7 +24,7 @@ from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.packet import Packet
 from gossamer.messages.wire import Read, Span
 from gossamer.protocol.effects import Collect, Load, Persist, Record, Scan, Stored
-from gossamer.protocol.inputs import Compacted, Damaged, Input, Loaded, Measured, Persisted
+from gossamer.protocol.inputs import Aged, Compacted, Damaged, Input, Loaded, Measured, Persisted
 
 GROUP_BYTES_MAX = 16 * 2**20
 RETRY_S = 0.1
@@ -47,7 +47,23 @@ class _Swept(NamedTuple):
     last: int
 
 
-_Job = Persist | Load | Collect | _Struck | _Swept
+class _Confirmed(NamedTuple):
+    """The clock of this member, which agrees with ours, stands on another machine."""
+
+    node: NodeId
+
+
+class _Repaired(NamedTuple):
+    """The other loggers have confirmed that this store holds all that they hold."""
+
+
+_Job = Persist | Load | Collect | _Struck | _Swept | _Confirmed | _Repaired
+
+POSITION_S = 1.0
+"""How often the last position is written beside the database."""
+
+AGREES_S = 60.0
+"""Clocks agree if they differ by no more than this."""
 
 
 class Writer:
@@ -75,6 +91,10 @@ class Writer:
         """The last packet that was known to be derived."""
         self._marks: deque[tuple[int, float]] = deque()
         """The ages of packets that may not be derived: the last packet of each second, and when that began."""
+        self._clocks_off_s: dict[NodeId, float] = {}
+        """Members whose clocks disagree with this one while a jump of it is unconfirmed: the smallest difference."""
+        self._confirmed = False
+        self._position_due = 0.0
 
     @property
     def node(self) -> NodeId | None:
@@ -90,6 +110,10 @@ class Writer:
     def start(self, answer: Callable[[Input], None], node: NodeId) -> None:
         """From now on the store is this thread's, and answers go to `answer`."""
         self._store.claim(node)
+        self._tell_jump()
+        if self._store.lost is not None:
+            told = {"event": "lost", "had": self._store.lost.had, "has": self._store.lost.has}
+            _log.error("%s", _lost(self._store), extra={"fields": told})
         self._answer = answer
         self._marks.append((self._store.number, time.monotonic()))
         self._thread.start()
@@ -113,6 +137,30 @@ class Writer:
         self.keeper.compacting.safe.update(safe)
         self.keeper.wake()
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether the store lacks packets that it held, and nobody has accepted or repaired that."""
+        return self._store.lost is not None
+
+    def on_repaired(self) -> None:
+        """Hear that the other loggers have confirmed that this store holds all that they hold."""
+        self._jobs.put(_Repaired())
+
+    @property
+    def doubts_clock(self) -> bool:
+        """Whether the clock has jumped, and no other machine's clock has confirmed it."""
+        return self._store.timeline.unconfirmed_ns > 0 and not self._confirmed
+
+    def on_clock(self, node: NodeId, ahead_s: float, own_machine: bool) -> None:
+        """Hear how far this clock is ahead of another member's. A member on this machine has the same clock: it can
+        only contradict."""
+        if abs(ahead_s) > abs(self._clocks_off_s.get(node, ahead_s)):
+            return  # a sample that came late
+        self._clocks_off_s[node] = ahead_s
+        if abs(ahead_s) <= AGREES_S and not own_machine and self.doubts_clock:
+            self._confirmed = True
+            self._jobs.put(_Confirmed(node))
+
     def figures(self) -> dict[str, int]:
         """For telemetry."""
         deriving = self.keeper.deriving
@@ -127,6 +175,7 @@ class Writer:
             "derived_events": deriving.events,
             "compacted_events": self.keeper.compacting.events,
             "pages": self.reader.pages,
+            "clock_doubt_s": self._store.timeline.unconfirmed_ns // 10**9,
         }
 
     def _mark(self) -> None:
@@ -140,7 +189,18 @@ class Writer:
 
     def troubles(self) -> list[str]:
         """What is wrong with the disk, while something is."""
-        return [reason for reason in (self.trouble, self.keeper.trouble) if reason is not None]
+        found = [reason for reason in (self.trouble, self.keeper.trouble, *self.keeper.findings) if reason is not None]
+        if self._store.lost is not None:
+            found.append(_lost(self._store))
+        off_s = {node: off_s for node, off_s in self._clocks_off_s.items() if abs(off_s) > AGREES_S}
+        if self.doubts_clock and off_s:
+            node, ahead_s = min(off_s.items(), key=lambda each: abs(each[1]))
+            way = "ahead of" if ahead_s > 0 else "behind"
+            found.append(
+                f"the clock jumped by {_jumped_s(self._store)} s and is {abs(ahead_s):.0f} s {way} that of {node}: "
+                "events are kept longer until it is set right"
+            )
+        return found
 
     def warnings(self) -> list[str]:
         """What an operator should know of the store, though it works."""
@@ -163,6 +223,9 @@ class Writer:
         self._jobs.put(None)
         if self._thread.ident is not None:
             self._thread.join()
+            with suppress(StoreError):  # then the time since the last packet counts as down
+                self._store.note_clock()
+                self._store.keep_position()
         self._store.close()
 
     # The thread -----------------------------------------------------------------------------------------------------
@@ -210,6 +273,12 @@ class Writer:
                     self._strike(spans)
                 case _Swept(stream, last):
                     self._store.on_swept(stream, last)
+                case _Repaired():
+                    if self._store.lost is not None:
+                        self._store.forget_loss()
+                        _log.warning("%s is repaired: it holds all that the other loggers hold", self._store.path)
+                case _Confirmed(node):
+                    self._confirm(node)
                 case Load(token, spans):
                     self._answer(Loaded(token, self._found(spans)))
             if (self._jobs.empty() and until is None) or group_bytes > GROUP_BYTES_MAX:
@@ -246,6 +315,28 @@ class Writer:
             _log.error("%s is damaged, and asks others for: %s", self._store.path, " ".join(map(_told, struck)))
             self._answer(Damaged(struck))
 
+    def _tell_jump(self) -> None:
+        if self.doubts_clock:
+            _log.warning(
+                "the clock is %s s ahead of the newest time in %s, and a logger is believed to be down for an hour: "
+                "events are kept longer by that much, until the clock of another machine confirms it",
+                _jumped_s(self._store),
+                self._store.path,
+                extra={"fields": {"event": "clock", "jumped_s": _jumped_s(self._store)}},
+            )
+
+    def _confirm(self, node: NodeId) -> None:
+        """Count the time of the jump, now that it is certain."""
+        jumped_s = _jumped_s(self._store)
+        self._store.confirm_clock()
+        self._clocks_off_s.clear()
+        try:
+            self._answer(Aged(self._store.ages()))
+        except StoreError as error:
+            _log.error("cannot read: %s", error)  # the ages count in full from the next start on
+        else:
+            _log.warning("%s confirms the clock: the logger was down, and %s s count for all ages", node, jumped_s)
+
     def _on_trouble(self, text: str) -> None:
         if self.trouble != text:
             _log.error("cannot write, and acknowledge nothing until it works again: %s", text)
@@ -257,11 +348,26 @@ class Writer:
             self.trouble = None
         self.commits += 1
         self._mark()
+        if (now := time.monotonic()) >= self._position_due:
+            self._position_due = now + POSITION_S
+            self._store.keep_position()
         self.keeper.wake(self._collected)
         self._collected = False
         tokens, self._tokens = self._tokens, []
         for token in tokens:
             self._answer(Persisted(token))
+
+
+def _lost(store: Store) -> str:
+    assert store.lost is not None
+    return (
+        f"{store.path} has lost packets: it ended with packet {store.lost.had}, and was found to end with packet "
+        f"{store.lost.has}; the other loggers repair it, or --accept-loss goes on without them"
+    )
+
+
+def _jumped_s(store: Store) -> int:
+    return store.timeline.unconfirmed_ns // 10**9
 
 
 def _told(span: Span) -> str:

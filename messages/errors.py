@@ -13,6 +13,10 @@ class UsageError(GossamerError):
     """The caller asked for something that cannot be: a bad argument, option or value."""
 
 
+class StoreUnusable(UsageError):
+    """A logger's store cannot be opened: its disk fails or is full, or the file is damaged or no store."""
+
+
 class PeerError(GossamerError):
     """Bytes from a peer that are malformed, truncated, oversized, of another version or out of range."""
 

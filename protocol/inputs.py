@@ -146,6 +146,12 @@ class Measured(Struct, frozen=True):
     bytes: int
 
 
+class Aged(Struct, frozen=True):
+    """The ages of the packets on disk, in place of those that the logger started with (`Stored.ages`)."""
+
+    ages: dict[StreamId, tuple[tuple[float, int], ...]]
+
+
 class Compacted(Struct, frozen=True):
     """The store has dropped so many events that were obsolete, and bytes with them."""
 
@@ -193,6 +199,6 @@ class Expel(Struct, frozen=True):
 
 Input = (
     Start | Wake | Received | Met | Open | Publish | Adopt | Claim | Forward | Abandon | Close | Attach | Mark | Detach
-    | Hold | Room | Connected | Persisted | Loaded | Measured | Compacted | Damaged | Scanned | Consult | Leave
-    | Disconnect | Reconnect | Expel
+    | Hold | Room | Connected | Persisted | Loaded | Measured | Aged | Compacted | Damaged | Scanned | Consult
+    | Leave | Disconnect | Reconnect | Expel
 )  # fmt: skip

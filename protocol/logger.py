@@ -10,7 +10,7 @@ collected id that is asked for is answered with a final notice, never with silen
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -118,10 +118,9 @@ class Log:
 
     def grow_old(self, now: float, ages: Iterable[tuple[float, int]]) -> None:
         """It was logged in an earlier life, so long ago."""
-        steps = [(now - age_s, last) for age_s, last in ages if last <= self.prefix]
+        steps = [(now - age_s, last) for age_s, last in ages if self.collected < last <= self.prefix]
         if steps and self.logged_at:
-            rest = [(now, self.prefix)] if steps[-1][1] < self.prefix else []
-            self.logged_at = deque(steps + rest)
+            self.logged_at = deque(steps + [(at, last) for at, last in self.logged_at if last > steps[-1][1]])
 
 
 class LoggerRole:
@@ -601,6 +600,12 @@ class LoggerRole:
                     log.safe = more[name] = last
         if more:
             self._ctx.emit(Compact(more))
+
+    def on_aged(self, ages: Mapping[StreamId, tuple[tuple[float, int], ...]]) -> None:
+        """Correct the ages of what is on disk."""
+        for name, steps in ages.items():
+            if (log := self.logs.get(name)) is not None:
+                log.grow_old(self._ctx.now, steps)
 
     def on_compacted(self, events: int, size: int) -> None:
         self.bytes = max(0, self.bytes - size)

@@ -242,6 +242,7 @@ class Node:
             inputs.Scanned: self._on_scanned,
             inputs.Damaged: self._on_damaged,
             inputs.Measured: self._on_measured,
+            inputs.Aged: self._on_aged,
             inputs.Compacted: self._on_compacted,
             inputs.Consult: self._on_consult,
             inputs.Leave: self._on_leave,
@@ -446,6 +447,10 @@ class Node:
     def _on_measured(self, given: inputs.Measured) -> None:
         assert self.logger is not None
         self.logger.bytes += given.bytes
+
+    def _on_aged(self, given: inputs.Aged) -> None:
+        assert self.logger is not None
+        self.logger.on_aged(given.ages)
 
     def _on_compacted(self, given: inputs.Compacted) -> None:
         assert self.logger is not None
@@ -854,6 +859,15 @@ class Node:
         if self._ctx.config.faults is None and self.membership.others:
             return max(1, self.membership.faults)
         return self.membership.faults
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether another logger is here, each has confirmed that this one holds its finished streams, and nothing is
+        being repaired."""
+        others = [node for node in self.membership.loggers if node != self._ctx.node and node in self.membership.active]
+        if not others or self.coverage is None or self.coverage.uncovered:
+            return False
+        return not self.mending and not self.repair.incomplete
 
     def heard_at(self, node: NodeId) -> float:
         """When a member was last heard, or began to be waited for."""

@@ -54,6 +54,7 @@ class Embedded:
         limits: ClientLimits | None = None,
         telemetry_interval_s: float = 0.0,
         interests: tuple[Interest, ...] = (),
+        accept_loss: bool = False,
     ) -> "Embedded":
         """Start them, and wait until they are members."""
         # Here, because SQLAlchemy takes a third of a second that no plain client should spend.
@@ -69,7 +70,7 @@ class Embedded:
             raise UsageError(f"data: {data!r} is no folder to keep events in: {error}") from error
         started: list[Runtime] = []
         try:
-            store = Store(f"sqlite:///{Path(data) / 'gossamer.db'}")
+            store = Store(f"sqlite:///{Path(data) / 'gossamer.db'}", accept_loss=accept_loss)
             logger = Runtime(
                 ANYWHERE,
                 peers=peers,
@@ -148,6 +149,8 @@ def _stop_aside(*arguments: Any) -> None:
 def _await(runtime: Runtime) -> None:
     until = time.monotonic() + READY_S
     while runtime.status != "member":
+        if isinstance(runtime.failure, GossamerError):
+            raise runtime.failure
         if runtime.failure is not None:
             raise GossamerError(f"{runtime.name} failed: {runtime.failure!r}") from runtime.failure
         if time.monotonic() > until:

@@ -169,8 +169,14 @@ class Processes:
         options = {"listen": "tcp://127.0.0.1:0", **options}
         return self._start("broker", name=name, peer=peer, deliveries=str(self.folder / name), **options)
 
-    def logger(self, name: str, peer: str | None = None, **options: str) -> Process:
-        return self._start("logger", name=name, peer=peer, store=self.store_url(name), **options)
+    def logger(
+        self, name: str, peer: str | None = None, clock_ahead_s: int = 0, *switches: str, **options: str
+    ) -> Process:
+        """`clock_ahead_s`: its wall clock is wrong by so much."""
+        store = self.store_url(name)
+        return self._start(
+            "logger", *switches, name=name, peer=peer, store=store, clock_ahead_s=clock_ahead_s, **options
+        )
 
     def leave(self, name: str, peer: str, **options: str) -> Process:
         """A logger that hands over what it keeps, and leaves."""
@@ -221,9 +227,11 @@ class Processes:
         for member in self._members:
             assert member.runtime.failure is None
 
-    def _start(self, command: str, *switches: str, **options: str | None) -> Process:
+    def _start(self, command: str, *switches: str, clock_ahead_s: int = 0, **options: str | None) -> Process:
         options = {"mesh": "tcp://127.0.0.1:0", "config": str(self._config), **options}
         flags = [part for name, value in options.items() if value is not None for part in (f"--{name}", value)]
-        process = Process(self.folder, [*GOSSAMER, command, "--json", *switches, *flags])
+        code = f"import time; now = time.time_ns; time.time_ns = lambda: now() + {clock_ahead_s} * 10**9; "
+        program = [*GOSSAMER[:2], code + GOSSAMER[2]] if clock_ahead_s else GOSSAMER
+        process = Process(self.folder, [*program, command, "--json", *switches, *flags])
         self._processes.append(process)
         return process

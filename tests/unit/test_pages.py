@@ -173,10 +173,10 @@ def test_who_has_had_all_that_is_over_is_not_sent_back_to_it(tmp_path):
 def test_ages_are_told_from_when_it_was_logged(tmp_path):
     now_ns = 10**18
     url = f"sqlite:///{tmp_path / 'l.db'}"
-    with Store(url, clock_ns=lambda: now_ns) as store:
+    with Store(url, clock_ns=lambda: now_ns, steady_ns=lambda: now_ns) as store:
         write(store, packet(0, 4))
         now_ns += 100 * 10**9
         write(store, packet(5, 9))
     now_ns += 10 * 10**9
-    with Store(url, clock_ns=lambda: now_ns) as store:
+    with Store(url, clock_ns=lambda: now_ns, steady_ns=lambda: now_ns) as store:
         assert store.stored().ages == {S: ((110.0, 4), (10.0, 9))}
