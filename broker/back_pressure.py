@@ -131,7 +131,7 @@ class BackPressure:
             self._namespaces[subscriber.group].look_at = 0.0
 
     def rooms(self, now: float) -> Iterator[Room]:
-        """What the node has to be told now."""
+        """Room inputs that the node needs now."""
         for group, namespace in self._namespaces.items():
             if now >= namespace.look_at or namespace.due:
                 namespace.look_at = now + LOOK_S

@@ -43,7 +43,7 @@ SHOWN = (
 )  # fmt: skip
 """What is shown of a member, as far as it has it."""
 LASTING = ("role", "version", "orders", "mesh", "url", "http", "interests", "interests_hash")
-"""What is shown of a member that is lost: its rates and queues are those of the past."""
+"""Fields shown of a lost member: its rates and queues are those of the past."""
 TOTALS = (
     "clients", "subscriptions", "subscriptions_behind", "queued_events", "events_published_per_s",
     "events_matched_per_s", "events_lost",

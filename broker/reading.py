@@ -161,7 +161,7 @@ class Reading:
         self._pass(stream, self.intake.on_run(stream, sized, stretch.holes), None if piece.newest else stretch.last)
 
     def unpaid(self, stretch: Stretch) -> list[tuple[int, int]]:
-        """What is owed and the log does not have either, up to the end of a stretch: once."""
+        """Take the owed events that the log lacks as well, up to the end of a stretch; each is told once."""
         owed = self.owed.get(stretch.stream)
         if owed is None:
             return []

@@ -122,7 +122,7 @@ class Store(Protocol):
         """What is wrong with the disk, while something is."""
 
     def warnings(self) -> list[str]:
-        """What an operator should know of the store, though it works."""
+        """Warnings about a store that works."""
 
     def figures(self) -> Mapping[str, int]:
         """What it has done, and how far it is, for telemetry."""
@@ -335,7 +335,7 @@ class Runtime:
         return found
 
     def warnings(self) -> list[str]:
-        """What an operator should know of this member, though it does its work."""
+        """Warnings about a member that does its work."""
         found = [] if self.store is None else [f"disk: {reason}" for reason in self.store.warnings()]
         if (behind := self._behind()) and self._has_other_logger():
             found.append(f"{behind}, and asks other members for them")

@@ -150,7 +150,7 @@ class Sessions:
         self._retry_at = NEVER
         self._leaving = False
         self._pressure: BackPressure | None = None
-        """What namespaces with back-pressure have room for; None if there are none."""
+        """The room of namespaces with back-pressure; None if there are none."""
         self.durables = Durables(self)
         self._inputs: list[Input] = []
         """What the node is to be told when it is not busy telling us something."""

@@ -167,7 +167,7 @@ class Facts:
     promises: dict[str, bool] = field(default_factory=dict)
     """Each promise, and whether it was kept."""
     measured: dict[str, str] = field(default_factory=dict)
-    """What was measured for each promise, and what it takes to keep it."""
+    """The measured value of each promise, and the threshold it has to reach."""
 
     @property
     def held(self) -> bool:

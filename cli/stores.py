@@ -1,4 +1,4 @@
-"""Which store a command reads when none is named: the one that `gossamer up` or `gossamer logger` keeps here."""
+"""The store that a command reads when none is named: the one that `gossamer up` or `gossamer logger` keeps here."""
 
 import os
 from pathlib import Path

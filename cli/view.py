@@ -113,7 +113,7 @@ async def _from_http(http: str | None, timeout_s: float, interval_s: float) -> A
 
 
 def fetch(address: str, path: str, timeout_s: float, method: str = "GET") -> dict[str, Any]:
-    """What a member answers over http; `UsageError` if it refuses, `ConnectionLost` if there is no member."""
+    """Return a member's answer over http; `UsageError` if it refuses, `ConnectionLost` if there is no member."""
     check_timeout(timeout_s)
     try:
         request = urllib.request.Request(f"{address}{path}", method=method)

@@ -541,7 +541,7 @@ def acknowledge_in_passing(node: Node) -> None:
 
 @mutant(RARE)
 def believe_void_of_loggers_only(node: Node) -> None:
-    """Who hears from a logger that has resigned that numbers are void goes on looking for them."""
+    """A member goes on looking for numbers that a resigned logger has called void."""
     on_gone = node.on_gone
 
     def hear(sender: NodeId, message: Gone) -> None:
@@ -637,7 +637,7 @@ def vouch_by_positions_only(node: Node) -> None:
 
 @mutant(RARE)
 def turn_to_peers_for_good(node: Node) -> None:
-    """What is missing when there is no logger stays in the gossip phase when there is one again."""
+    """Events that went missing without a logger stay in the gossip phase when there is one again."""
 
     class Forgetful(Repair):
         __slots__ = ()

@@ -203,7 +203,7 @@ class Writer:
         return found
 
     def warnings(self) -> list[str]:
-        """What an operator should know of the store, though it works."""
+        """Warnings about a store that works."""
         packets, lag_s = self._lag()
         return [f"the SQL tables are {lag_s:.0f} s behind the log ({packets} packets)"] if lag_s > LATE_S else []
 

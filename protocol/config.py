@@ -70,7 +70,7 @@ class Config:
 
     # Phase 3 --------------------------------------------------------------------------------------------------------
     repair_first: Literal["gossip", "logger", "auto"] = "gossip"
-    """Whom a new gap is asked of first. `gossip` asks peers and spares the loggers (rpbcast §2.2); `logger` asks a
+    """The order of repair. `gossip` asks peers and spares the loggers (rpbcast §2.2); `logger` asks a
     logger; `auto` asks a logger until one is congested, then peers (§8). Figures: docs/decisions/loggers-first.md."""
     service_limit_per_s: float = 1_000.0
     """Repair requests a logger answers a second; beyond that it says it is busy."""

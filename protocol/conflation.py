@@ -62,7 +62,7 @@ class Conflation(Generic[Arrived]):
         """What came, and the position of its first event."""
         self._runs_bytes = 0
         self._kept: dict[int, tuple[Arrived, int, int]] = {}
-        """What still counts of those before, its seq, and its bytes."""
+        """The events before that still count, with their seqs and bytes."""
         self._base = 0
         self._came: Counter[Slot] = Counter()
         """How many came of each key that waits."""

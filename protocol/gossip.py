@@ -60,7 +60,7 @@ class Answers:
         return tuple(collected)
 
     def absent(self, lacks: Iterable[Span]) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-        """What is not at hand of some spans: what was received here once, and what never was."""
+        """The parts of some spans that are not at hand: those received here once, and those never received."""
         had: list[Span] = []
         never: list[Span] = []
         for span in lacks:

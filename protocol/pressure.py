@@ -1,4 +1,4 @@
-"""Which consumers of a namespace publishers wait for, and how much room the slowest of them leaves (002 §5.3).
+"""Consumers of a namespace that publishers wait for, and the room that the slowest of them leaves (002 §5.3).
 
     consumer   room   took something      counts
     a          900    just now            yes

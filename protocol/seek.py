@@ -206,6 +206,6 @@ class Seeker:
             self._had.pop(stream.id, None)
 
     def _lacks(self, stream: Stream) -> list[Range]:
-        """What this node misses of a stream, or is to keep and has asked for in vain."""
+        """Ranges that this node misses of a stream, or is to keep and has asked for in vain."""
         missing = [] if stream.gaps is None else stream.gaps.lacks(stream.next, stream.lastseen)
         return self.unfound(stream.id) + missing

@@ -203,7 +203,7 @@ class Subscription:
         self._passed = 0
         self._delivered = self._left = self._lost = 0
         self._counts = self._counts_before = Totals()
-        """What this session's broker did not send, and the brokers before."""
+        """Events that the broker of this session did not send, and those of the brokers before."""
         self._next_counts: Counts | None = None
         """Counts from the next frame of events on: so these are told together, or both are not."""
         self._waiters: deque[Wait] = deque()

@@ -88,7 +88,7 @@ GRACE_MS, GRACE_MAX_MS = 20, 400
 CLOSE_S, FINISH_S = 1.0, 0.2
 """So long a client that ends may take to send what it has, and its broker to hear the end of it."""
 DEFAULT_URL = "tcp://127.0.0.1:7400"
-"""Where `gossamer up` listens for clients unless it is told otherwise."""
+"""Address at which `gossamer up` listens for clients by default."""
 REFUSED_S, UNANSWERED_S = 0.3, 0.8
 """So long a client is without a broker before it says so: if its connections are refused, and if nobody answers."""
 SOON_S = 1.0
@@ -106,7 +106,7 @@ class Receiver(Protocol):
     number: int
 
     def asked(self, purge_patience_s: float) -> Subscribe:
-        """What to say to a broker that does not know it, and that has this setting."""
+        """The request for a broker that does not know the subscription, given the broker's setting."""
 
     def changed(self) -> Subscribe:
         """What to say to one that does."""

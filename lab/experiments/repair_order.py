@@ -1,4 +1,4 @@
-"""Whom a gap is asked of first: peers, a logger, or by congestion (004 §2.2, §7.3, §8), as the mesh grows.
+"""The order of repair: peers first, a logger first, or by congestion (004 §2.2, §7.3, §8), as the mesh grows.
 
 The thesis fixes eighteen members and varies the rate. Here the rate is fixed and members are added, since every member
 asks for its own losses: at 1 % loss a packet is requested by 1 % of the members. One logger answers

@@ -55,7 +55,7 @@ def check_no_gap(world: World) -> None:
 
 
 def check_causal(world: World, settled: bool = True) -> None:
-    """What a message comes after is delivered before it, or is obsolete.
+    """The causes of a message are delivered before it, or are obsolete.
 
     Semantic causal completeness is about the end of a run (000 §4.6): a member that lives then has something that
     obsoletes each message that it lacks. Before, it is enough that there is something that does.
@@ -147,7 +147,7 @@ def check_discarded(world: World) -> None:
 
 
 def check_validity(world: World) -> None:
-    """What a member that is still in multicast, it has delivered; once all is settled.
+    """A member that is still in has delivered its own multicasts, once all is settled.
 
     An outsider asks the founders to let it in: it may wait for ever if none of them is in any more.
     """

@@ -76,7 +76,7 @@ class OrderWhatFewHold(Urgc):
 
 
 class _Deaf(Rotation):
-    """Whatever a late coordinator says is ignored."""
+    """A member ignores the answer of a late coordinator."""
 
     __slots__ = ()
 
