@@ -38,7 +38,7 @@ class Where:
     """The attributes of every matching event, as JSON, contain one of these. None given: nothing is known."""
 
     def keeps(self, rows: Sequence[Any]) -> list[bool]:
-        """A flag per row: whether it matches, given their attributes as JSON. A row that cannot be read matches nothing."""
+        """Tell which rows match, by their attributes as JSON. A row that cannot be read matches nothing."""
         read = [_attributes(text) for text in rows]
         matched = iter(_selector(self.text).matches_each([each for each in read if each is not None]))
         return [each is not None and next(matched) for each in read]
