@@ -237,10 +237,9 @@ class Subscription:
         return said
 
     async def batches(self) -> AsyncIterator[list[Said]]:
-        """Hand out waiting events several at a time: less work for each.
-
-        A batch has at most `buffer` events, or 1,024 if that is more. Batches grow while more events wait and the
-        application pays for a batch rather than for each event in it.
+        """Hand out waiting events several at a time: less work for each. A batch has at most `buffer` events, or 1,024
+        if that is more. Batches grow while more events wait and the application pays for a batch rather than for each
+        event in it.
 
         async for batch in sub.batches():
             print(len(batch), batch[0].attributes)

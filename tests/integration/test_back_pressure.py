@@ -13,13 +13,15 @@ from rich.console import Console
 import gossamer
 from clients import run, take
 from gossamer.cli import view
+from gossamer.sdk.subscription import WINDOW_MAX
 from processes import Process, Processes, until
 
 BUFFER = 64
 PACKET = 1_024
 """A packet that begins where there is room is taken whole, once at each broker."""
-AHEAD = 2 * BUFFER + 4_096 + PACKET
-"""No publisher is further ahead of a reader: two buffers, the publisher's own, and a packet."""
+AHEAD = BUFFER + WINDOW_MAX * BUFFER + 4_096 + PACKET
+"""No publisher is further ahead of a reader: the broker's queue, the reader's window, the publisher's own buffer, and a
+packet."""
 RETURNED = 8_192
 """So far behind a subscription may be, besides, that is waited for as soon as it comes to another broker."""
 FOREVER = 3_600
