@@ -15,7 +15,9 @@ from gossamer.protocol.sender import Sender
 class Answers:
     """What this node can do for a member that lacks something."""
 
-    __slots__ = ("_buffer", "_ctx", "_receiver", "_remulticast", "_requesters", "_sampled_round", "_sender")
+    __slots__ = (
+        "_buffer", "_ctx", "_receiver", "_remulticast", "_requesters", "_sampled_round", "_sender", "_withholds",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -24,7 +26,11 @@ class Answers:
         buffer: GossipBuffer,
         sender: Sender,
         remulticast: Callable[[Packet], None],
+        withholds: Callable[[NodeId, StreamId], bool] = lambda *_: False,
     ) -> None:
+        """`withholds(requester, stream)`: whether a requester gets no purge marks of a stream, since it gets the events
+        themselves from their sender."""
+        self._withholds = withholds
         self._ctx = ctx
         self._receiver = receiver
         self._buffer = buffer
@@ -43,10 +49,12 @@ class Answers:
             for first, last in span.ranges:
                 if budget <= 0:
                     break  # nobody has looked for the rest, so nothing is known of it
-                found = self._with_obsoleters(self.find(span.stream, first, last))
+                found = self.find(span.stream, first, last)
+                here = IntervalSet((packet.first, packet.last) for packet in found)
+                withheld = any(packet.holes for packet in found) and self._withholds(requester, span.stream)
+                found = without_marks(found) if withheld else self._with_obsoleters(found)
                 packets += found
                 budget -= sum(len(packet.blob) for packet in found)
-                here = IntervalSet((p.first, p.last) for p in found if p.stream == span.stream)
                 for part in here.gaps(first, last):
                     absent.add(*part)
             stream = self._receiver.streams.get(span.stream)
@@ -110,3 +118,12 @@ class Answers:
                 if len(requesters) >= needed:
                     self._requesters[key] = None  # once a round is enough
                     self._remulticast(packet)
+
+
+def without_marks(packets: Iterable[Packet]) -> list[Packet]:
+    """The parts of packets between their purge marks."""
+    found: list[Packet] = []
+    for packet in packets:
+        holes = IntervalSet((hole.first, hole.last) for hole in packet.holes)
+        found += [packet.cut(*part) for part in holes.gaps(packet.first, packet.last)]
+    return found

@@ -162,7 +162,9 @@ class Node:
         self.links = Links(ctx, lambda event: self.safety.is_safe(event), self.membership.is_logger)
         self.making_room = MakingRoom(ctx, self.buffer, self.sender, lambda event: self.safety.is_safe(event))
         self.dissemination = Dissemination(ctx, self.membership)
-        self.answers = Answers(ctx, self.receiver, self.buffer, self.sender, self.dissemination.again)
+        self.answers = Answers(
+            ctx, self.receiver, self.buffer, self.sender, self.dissemination.again, self._withholds_marks
+        )
         self.exchange = PositionExchange(ctx, self.membership, self._position_of, self._beyond)
         self.seeker = Seeker(
             ctx, self.membership, self._on_agreed, self._closable, self.placement.leads, self.receiver.awaits
@@ -711,6 +713,13 @@ class Node:
         if over:
             self._ctx.send(sender, Retire(over))
         return self.answers.on_lacks(sender, lacks)
+
+    def _withholds_marks(self, requester: NodeId, name: StreamId) -> bool:
+        """Whether a logger gets no purge marks of a stream from us. Readers count on loggers for events that links have
+        purged, and the sender keeps those until a logger has them: it sends them while it is there."""
+        stream = self.receiver.streams.get(name)
+        origin = None if stream is None else stream.origin
+        return self.membership.is_logger(requester) and origin != self._ctx.node and origin in self.membership.active
 
     # Phase 3 --------------------------------------------------------------------------------------------------------
 

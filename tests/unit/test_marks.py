@@ -4,12 +4,12 @@ import pytest
 
 from gossamer.messages.ids import EventId
 from gossamer.messages.packet import assemble
-from gossamer.messages.wire import Position, Repair
+from gossamer.messages.wire import Data, Position, Repair, Request, Span
 from gossamer.protocol import marks as marks_module
 from gossamer.protocol.effects import Deliver
 from gossamer.protocol.marks import Marks
 from gossamer.protocol.receiver import Receiver
-from machines import S, T, context, marked, node, packet, receive
+from machines import S, T, context, marked, node, packet, receive, sent
 
 # The marks that wait --------------------------------------------------------------------------------------------------
 
@@ -231,3 +231,15 @@ def test_a_mark_beyond_where_a_stream_is_being_closed_opens_nothing():
     receiver.streams[S].limit = 0
     receiver.accept(marked(1, 1, 2), False)
     assert receiver.streams[S].lastseen == 0
+
+
+def test_logger_gets_no_marks_from_peers_while_the_sender_is_there():
+    """Readers count on loggers for purged events, and the sender has them until a logger does."""
+    me, _ = node("b", brokers="ac", loggers="L")
+    receive(me, "a", Data("a", packet(0)))
+    receive(me, "a", Data("a", marked(1, 1, 2)))
+    receive(me, "a", Data("a", packet(2)))
+    lacks = (Span(S, ((0, 2),)),)
+    given = {peer: sent(receive(me, peer, Request(lacks)), Repair) for peer in "cL"}
+    firsts = {peer: [packet.first for _, repair in given[peer] for packet in repair.packets] for peer in "cL"}
+    assert firsts == {"c": [0, 1, 2], "L": [0, 2]}
