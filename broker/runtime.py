@@ -256,7 +256,8 @@ class Runtime:
         self._peers = peers
         self._peers_due = float("inf")
         self._waits_for = ""
-        self._waits_due = self._repair_due = 0.0
+        self._waits_due = 0.0
+        self._repair_due = 0.0 if store is not None else float("inf")
         self._ended = threading.Event()  # a signal that interrupts a thread's own join makes it count as ended
         self._thread = threading.Thread(target=self._run, name=f"gossamer {self.name}", daemon=True)
         self._performers: dict[type, Callable[[Any], None]] = {
