@@ -154,6 +154,7 @@ class Client:
             on_failed=_weakly(self._on_failed, home.call),
             on_opened=home.on_opened,
             turns=home.turns,
+            tells_waiting=embedded is None,
         )
         self._outgoing = self._transport.outgoing
         home.attend = self._transport.attend

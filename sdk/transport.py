@@ -148,8 +148,9 @@ class Transport:
         on_failed: Callable[[GossamerError], None],
         on_opened: Callable[[int | None], None],
         turns: Turns,
+        tells_waiting: bool = True,
     ) -> None:
-        """`on_welcome` hears, once, which stream is ours and which number comes next; `on_opened` of a descriptor, its
+        """`tells_waiting`: whether to warn that no broker is there; not of one in this process. `on_welcome` hears, once, which stream is ours and which number comes next; `on_opened` of a descriptor, its
         own to close: when it is readable the application's loop should `attend`. None: there is none any more. `turns`
         is that loop's, for all its clients."""
         self._urls = urls
@@ -158,6 +159,7 @@ class Transport:
         self._spool = spool
         self._holder = "" if publisher is None else os.urandom(12).hex() if spool is None else spool.holder
         self._timeout_s = timeout_s
+        self._tells_waiting = tells_waiting
         self._on_welcome, self._on_acks, self._on_failed = on_welcome, on_acks, on_failed
         self._on_opened = on_opened
         self._turns = turns
@@ -235,7 +237,7 @@ class Transport:
 
     def tell_waiting(self) -> None:
         """Say once that this client waits, for whom, and what to do; unless the end of its patience says so soon."""
-        if not self._told_waiting and self._timeout_s > SOON_S:
+        if self._tells_waiting and not self._told_waiting and self._timeout_s > SOON_S:
             self._told_waiting = True
             limit = "" if self._timeout_s == NEVER else f" up to {self._timeout_s:g} s"
             _log.warning("waiting%s for a broker at %s", limit, self._whom())
