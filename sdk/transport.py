@@ -150,9 +150,9 @@ class Transport:
         turns: Turns,
         tells_waiting: bool = True,
     ) -> None:
-        """`tells_waiting`: whether to warn that no broker is there; not of one in this process. `on_welcome` hears, once, which stream is ours and which number comes next; `on_opened` of a descriptor, its
+        """`on_welcome` hears, once, which stream is ours and which number comes next; `on_opened` of a descriptor, its
         own to close: when it is readable the application's loop should `attend`. None: there is none any more. `turns`
-        is that loop's, for all its clients."""
+        is that loop's, for all its clients; `tells_waiting`: whether to warn that no broker is there."""
         self._urls = urls
         self._group = group
         self._publisher = publisher
