@@ -629,6 +629,20 @@ def ask_without_regard_to_marks(node: Node) -> None:
 
 
 @mutant(RARE)
+def give_up_what_is_on_disk(node: Node) -> None:
+    """A logger that misses events seeks them, though they are on its own disk, and does not read them there."""
+
+    class Forgetful(LoggerRole):
+        __slots__ = ()
+
+        def reload(self, lacks: Iterable[tuple[StreamId, list[Range]]]) -> None: ...
+
+    if node.logger is not None:
+        become(node.logger, Forgetful)
+        node.seeker.on_disk = lambda _: ()
+
+
+@mutant(RARE)
 def keep_every_stream(node: Node) -> None:
     """A logger takes a mark of any stream only for an event that outlives it, and not only of those that it keeps."""
     node.receiver.keeps = lambda _: node.logger is not None

@@ -13,7 +13,7 @@ busy or does not answer (rpbcast §8: logger-first is faster at low rates, gossi
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.wire import RANGES_MAX, Range, Recover, Request, Span
@@ -96,6 +96,10 @@ class Repair:
     def incomplete(self) -> int:
         """How many streams lack something."""
         return sum(stream.gaps is not None for stream in self._open.values())
+
+    def gaping(self) -> Iterator[Stream]:
+        """The streams that lack something."""
+        return (stream for stream in self._open.values() if stream.gaps is not None)
 
     def next_deadline(self) -> float:
         return self._grace[0][0] if self._grace else float("inf")
