@@ -657,6 +657,20 @@ def ask_without_regard_to_marks(node: Node) -> None:
 
 
 @mutant(RARE)
+def give_up_what_is_on_disk(node: Node) -> None:
+    """A logger that misses events seeks them, though they are on its own disk, and does not read them there."""
+
+    class Forgetful(LoggerRole):
+        __slots__ = ()
+
+        def reload(self, lacks: Iterable[tuple[StreamId, list[Range]]]) -> None: ...
+
+    if node.logger is not None:
+        become(node.logger, Forgetful)
+        node.seeker.on_disk = lambda _: ()
+
+
+@mutant(RARE)
 def take_up_what_never_began(node: Node) -> None:
     """A subscription counts as begun before any logger has its bookmark."""
 

@@ -392,6 +392,25 @@ class LoggerRole:
             self._send_packets(to, packets)
         return ()
 
+    def reload(self, lacks: Iterable[tuple[StreamId, list[Range]]]) -> None:
+        """Read events of this logger's own disk that its receiver lacks. After a restart there may have been no room to
+        hold back what lies behind a hole, and nobody else need have it any more."""
+        if self._ctx.node in self._loads.values():
+            return
+        spans: list[Span] = []
+        room = EVENTS_MAX
+        for name, ranges in lacks:
+            log = self.logs.get(name)
+            parts = [part for each in ranges for part in log.committed.overlap(*each)] if log is not None else []
+            for first, last in parts if room > 0 else ():
+                last = min(last, first + room - 1)
+                spans.append(Span(name, ((first, last),)))
+                room -= last - first + 1
+                if room <= 0:
+                    break
+        if spans:
+            self._load(self._ctx.node, spans)
+
     def _load(self, to: NodeId, spans: list[Span]) -> None:
         self._token += 1
         self._loads[self._token] = to

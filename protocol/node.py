@@ -193,6 +193,7 @@ class Node:
         if self.logger is not None and self.bookmarks is not None:
             self.mending = Mending(ctx, self.membership, self.logger, self.exchange.touch, self._on_unfound)
             self.seeker.unfound = self.mending.unfound
+            self.seeker.on_disk = self.logger.on_disk
             self.logger.seeks = self.mending.seeks
             self.logger.on_forgotten = self.bookmarks.forget
             parts = (self.bookmarks, self.receiver, self.buffer, self.stability, self.exchange.touch)
@@ -502,6 +503,8 @@ class Node:
             self.buffer.collect(ctx.round - ctx.config.gclimit_rounds, keep=self._kept_by_nobody_else)
             self.making_room.on_round()
             self.seeker.on_round()
+            if self.logger is not None:
+                self.logger.reload((each.id, self.receiver.lacked(each)) for each in self.repair.gaping())
             if self.mending is not None:
                 self.mending.on_round()
             if self.handover is not None:

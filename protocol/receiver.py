@@ -122,6 +122,11 @@ class Receiver:
         held = gaps.held[0].first
         return [(stream.next, held - 1), *((seq, seq) for seq in self.marks.named(stream.id, held, stream.lastseen))]
 
+    def lacked(self, stream: Stream) -> list[tuple[int, int]]:
+        """What is missing where it is worth asking for."""
+        gaps = stream.gaps
+        return [] if gaps is None else [part for each in self.worth_asking(stream) for part in gaps.lacks(*each)]
+
     def excuse(self, stream: Stream, first: int, last: int, reason: Reason) -> None:
         """What is missing of a span will never come: tell the application in its turn, and go on."""
         if stream.gaps is None:

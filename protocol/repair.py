@@ -13,7 +13,7 @@ logger says it is busy or does not answer (rpbcast §8). Both cost the loggers w
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from gossamer.messages.ids import NodeId, StreamId
 from gossamer.messages.wire import RANGES_MAX, Range, Recover, Request, Span
@@ -105,6 +105,10 @@ class Repair:
             if gaps is not None and gaps.opened and gaps.opened[0][2] < before_round:
                 found[name] = gaps.gmissing.count() + gaps.missing.count()
         return found
+
+    def gaping(self) -> Iterator[Stream]:
+        """The streams that lack something."""
+        return (stream for stream in self._open.values() if stream.gaps is not None)
 
     def next_deadline(self) -> float:
         return self._grace[0][0] if self._grace else float("inf")

@@ -51,7 +51,7 @@ class Seeker:
 
     __slots__ = (
         "_answers", "_awaits", "_closable", "_ctx", "_had", "_holes", "_leads", "_membership", "_on_agreed", "_since",
-        "unfound",
+        "on_disk", "unfound",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +70,8 @@ class Seeker:
         self._awaits = awaits
         self.unfound: Callable[[StreamId], list[Range]] = lambda _: []
         """Spans of a stream that are this logger's to keep, and were asked for in vain (protocol/mending.py)."""
+        self.on_disk: Callable[[StreamId], Iterable[Range]] = lambda _: ()
+        """What of a stream is on this logger's own disk: it is read there, and not given up."""
         self._leads = leads or (lambda _: membership.leads)
         self._closable = closable
         self._ctx = ctx
@@ -208,4 +210,9 @@ class Seeker:
     def _lacks(self, stream: Stream) -> list[Range]:
         """Ranges that this node misses of a stream, or is to keep and has asked for in vain."""
         missing = [] if stream.gaps is None else stream.gaps.lacks(stream.next, stream.lastseen)
+        if missing and (kept := self.on_disk(stream.id)):
+            absent = IntervalSet(missing)
+            for part in kept:
+                absent.remove(*part)
+            missing = list(absent.ranges())
         return self.unfound(stream.id) + missing

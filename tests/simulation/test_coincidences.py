@@ -1,6 +1,7 @@
 """Coincidences that long random runs found, arranged: the protocol stands them, and its mutants do not."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from gossamer.protocol.annotator import Annotator
 from gossamer.protocol.config import Config
 from gossamer.protocol.durable import durable_id
 from gossamer.protocol.inputs import Received
+from gossamer.protocol.node import Node
 from gossamer.protocol.placement import ranked
 
 QUICK = Config(retain_s=1e6, expire_s=1e6, seek_after_rounds=4, block_seqs=10, positions_rounds=1)
@@ -408,3 +410,46 @@ def test_a_bookmark_that_comes_after_a_stream_is_retired_does_not_name_it() -> N
     mesh.world.tell("L", Received("a", late))
     mesh.run(1.0)
     assert logger.bookmarks.positions[ORDERS] == {}
+
+
+def restarted_without_room(factory: NodeFactory | None) -> Mesh:
+    """L has all but the first event on disk when it dies, and has no room to hold them back in its next life. Then it
+    gets the first event, so that all are logged, and nobody else keeps them; c has been out of reach."""
+
+    def make(*arguments: Any, **keywords: Any) -> Node:
+        if keywords["stored"] is not None and keywords["stored"].streams:
+            arguments = (arguments[0], replace(arguments[1], hold_bytes_max=1), *arguments[2:])
+        return (factory or Node)(*arguments, **keywords)
+
+    config = replace(QUICK, gclimit_rounds=2, round_interval_max_s=0.25)
+    mesh = Mesh("abc", "L", config=config, node_factory=make)
+
+    def of_a(message: Message) -> list[int]:
+        packets = (message.packet,) if isinstance(message, Data) else getattr(message, "packets", ())
+        return [packet.first for packet in packets]
+
+    apart = mesh.isolate("c")
+    first = DropIf(lambda _, to, message: to == "L" and 0 in of_a(message))
+    mesh.world.add_rule(first)
+    mesh.publish("a", 3)
+    assert mesh.run_until(lambda: mesh.stored("L") == ["a:1-2"], 20.0)
+    mesh.crash("L")
+    mesh.world.remove_rule(first)
+    mesh.world.add_rule(DropIf(lambda _, to, message: to == "L" and max(of_a(message), default=0) > 0))
+    mesh.restart("L")
+    assert mesh.run_until(lambda: mesh.acked("a") == 2, 20.0)
+    mesh.run(10.0)
+    mesh.world.remove_rule(apart)
+    mesh.run(30.0)
+    return mesh
+
+
+def test_a_logger_reads_what_it_misses_from_its_own_disk() -> None:
+    mesh = restarted_without_room(None)
+    assert mesh.delivered("c") == ["a:0", "a:1", "a:2"]
+    assert mesh.skipped("L") == []
+
+
+def test_unless_it_gives_up_what_is_on_its_disk() -> None:
+    mesh = restarted_without_room(RARE["give-up-what-is-on-disk"])
+    assert mesh.skipped("L") == ["a:1-2 collected"]
