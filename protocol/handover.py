@@ -271,8 +271,12 @@ class Handover:
         return len(keepers) >= self._ctx.config.loggers_min and all(self._is_with(node, name, log) for node in keepers)
 
     def _is_with(self, node: NodeId, name: StreamId, log: Log) -> bool:
-        """Whether another has on disk all of a stream that we have."""
-        return bool(self._stability.holders((node,), name, log.committed.ranges()[-1][1]))
+        """Whether another has on disk all of a stream that we have, the void numbers behind its events too: nobody else
+        need know that they never existed."""
+        last = log.committed.ranges()[-1][1]
+        if last + 1 in log.void:
+            last = log.void.run(last + 1)
+        return bool(self._stability.holders((node,), name, last))
 
     def _offer(self) -> None:
         """Tell who is to keep what is over what there is of it, until it has it."""

@@ -238,6 +238,26 @@ PLANS = {
             purge_above_bytes=500, purge_send_buffer=False, hold_bytes_max=67108864, positions_rounds=4, sponsors=2,
         ),
     ),
+    "a logger lets go of void numbers behind its events": Plan(
+        seed=3450963714558, brokers=5, loggers=2, topology="uniform", latency_ms=40.0, duration_s=8.0, streams=1,
+        publish_every_s=0.02, named=False, moves=False, wire=False, loss=0.221, burst=0.0, duplicate=0.0,
+        delay_ms=45.466, straggle=0.0, partitions=0, crashes=2, resume=True, logger_crashes=1, disconnects=1, joins=1,
+        late_logger=True, logger_leaves=False, all_loggers_leave=True, leaves=0, never_return=0, speech="rank",
+        keys=3, slow=0, delay_each_ms=1.0, queue=2, reconnections=5, durables=2,
+        config=Config(
+            strategy="gossip", fanout=3, hops=3, round_interval_s=0.25, round_interval_max_s=0.25, gclimit_rounds=10,
+            reorder_grace_s=0.0, gossip_buffer_bytes_max=67108864, repair_bytes_max=1048576, selection="linear",
+            remulticast_requesters=3, repair_first="logger", service_limit_per_s=20.0, busy_backoff_s=2.0,
+            seek_after_rounds=4, loggers_min=1, replicas=1, faults=2, retain_s=0.2, expire_s=10000.0,
+            log_bytes_max=None, compact=True, resend_s=0.1, send_buffer_bytes_max=67108864, idle_after_s=0.05,
+            block_seqs=3, groups={DEFAULT_GROUP: Group(purging=False, backpressure=False, backpressure_max_s=0.5,
+            order="fifo")}, agreed_by=(), link_window_bytes=200, link_bandwidth_bps=None, link_buffer_events_max=10,
+            link_buffer_bytes_max=16777216, link_policy="eager", link_patience_s=0.0, purge_above_bytes=0,
+            purge_send_buffer=False, window_events=8, window_patience_s=5.0, hold_bytes_max=67108864,
+            positions_rounds=1, sponsors=1,
+        ),
+        stuck=False,
+    ),
 }  # fmt: skip
 
 
