@@ -148,8 +148,10 @@ class Subscriber:
         self.delay_s = delay_s
         self.numbers, self.state, self.ended = array("q"), {}, False
         self.sub = await self.client.subscribe(self.selectors[0], **self.options)
+        before = [last + 1 for stream, last in self.sub.position.items() if "/" in stream]
         self._reading = asyncio.create_task(self._read(self.sub))
-        tell(done={})
+        # Its broker may not have all quotes yet: those that were there before are no business of this subscription.
+        tell(done={"before": sum(before) if before else None})
 
     async def update(self, selector: str) -> None:
         assert self.sub is not None

@@ -283,8 +283,9 @@ class Story:
             if number:
                 yield from self._ask("slow", "unsubscribe")
             self.scene = scenes[slow]
-            self._slow_from = self.actors["publisher"].said["events"]
-            yield from self._ask("slow", "subscribe", TOO_SLOW / facts.rate_paced if slow else 0.0)
+            begun = yield from self._ask("slow", "subscribe", TOO_SLOW / facts.rate_paced if slow else 0.0)
+            before = begun["before"]
+            self._slow_from = self.actors["publisher"].said["events"] if before is None else before
             turns[slow].append((yield from self._ask("publisher", "publish", measured, None)))
         facts.rate_slow, facts.rate_fast = _rate(turns[True]), _rate(turns[False])
         facts.rate_paced = facts.rate_fast / 2
